@@ -1,0 +1,62 @@
+package backend
+
+import "time"
+
+// EntryType is what a path is. Anything that is neither a regular file nor a
+// directory, links included, is EntryOther and never an artifact.
+type EntryType string
+
+const (
+	EntryFile  EntryType = "file"
+	EntryDir   EntryType = "dir"
+	EntryOther EntryType = "other"
+)
+
+// Entry describes one path.
+type Entry struct {
+	// Path is absolute inside the sandbox.
+	Path string    `json:"path"`
+	Type EntryType `json:"type"`
+	// Size is in bytes, 0 for anything but files.
+	Size int64 `json:"size"`
+	// Modified is the modification time with the provider's precision.
+	Modified time.Time `json:"modified,omitzero"`
+	// Mode holds the permission bits.
+	Mode uint32 `json:"mode,omitempty"`
+	// SHA256 is lower-case hex of a file's content; empty when not computed.
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// WalkRequest asks for a tree.
+type WalkRequest struct {
+	Ref
+	// Root is absolute; empty means DataDir.
+	Root string `json:"root,omitempty"`
+	// MaxEntries and MaxDepth bound the answer; zero means the backend's default.
+	MaxEntries int `json:"max_entries,omitempty"`
+	MaxDepth   int `json:"max_depth,omitempty"`
+	// Digests asks for SHA256 of regular files up to MaxDigestBytes each (zero:
+	// the backend's default).
+	Digests        bool  `json:"digests,omitempty"`
+	MaxDigestBytes int64 `json:"max_digest_bytes,omitempty"`
+	// Exclude is as in CollectSpec.
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// WalkResult is a tree in lexical order of paths, Root itself left out.
+type WalkResult struct {
+	Entries []Entry `json:"entries"`
+	// Truncated says that a limit cut the walk.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// WriteOptions of WriteFile. The zero value is right for uploads.
+type WriteOptions struct {
+	// Mode holds permission bits; zero means 0644.
+	Mode uint32
+	// MaxBytes refuses longer content with KindInvalidRequest, leaving what was
+	// there before; zero means the backend's default.
+	MaxBytes int64
+	// Exclusive refuses an existing path with KindConflict.
+	Exclusive bool
+}
