@@ -1,0 +1,83 @@
+package interp
+
+import (
+	"errors"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+)
+
+// The description of a run is shared with the interpreters.
+type (
+	// Program is one run; see guest.Program.
+	Program = guest.Program
+	// Mount is a host directory as a guest sees it; see guest.Mount.
+	Mount = guest.Mount
+	// Result is the outcome of a run that started; see guest.Result.
+	Result = guest.Result
+	// Reason says how a run ended; see guest.Reason.
+	Reason = guest.Reason
+)
+
+// The reasons of guest, for callers that import only this package.
+const (
+	ReasonExit     = guest.ReasonExit
+	ReasonTimeout  = guest.ReasonTimeout
+	ReasonCanceled = guest.ReasonCanceled
+	ReasonMemory   = guest.ReasonMemory
+)
+
+// Guest paths of the mounts.
+const (
+	DataDir  = guest.DataDir
+	TmpDir   = guest.TmpDir
+	EntryDir = guest.EntryDir
+)
+
+// Errors of Run and Warm; all mean that nothing ran.
+var (
+	// ErrUnknownInterpreter: Argv[0] names no interpreter of this engine.
+	ErrUnknownInterpreter = errors.New("unknown interpreter")
+	// ErrMissingPack: the interpreter exists but its file is not installed or
+	// not the pinned one. The wrapping error has the command that adds it.
+	ErrMissingPack = errors.New("interpreter pack missing")
+	// ErrBusy: the context ended while the run waited for a slot or for
+	// memory.
+	ErrBusy = errors.New("no free slot")
+	// ErrClosed: the engine was closed.
+	ErrClosed = errors.New("engine closed")
+	// ErrBadProgram: the Program breaks a rule; the wrapping error names the
+	// field.
+	ErrBadProgram = errors.New("bad program")
+)
+
+// Config sets up an Engine. The zero value of each field but Packs is usable.
+type Config struct {
+	// Packs are the verified interpreter files. Required.
+	Packs *packs.Set
+	// CacheDir keeps compiled code between processes. It is created with mode
+	// 0700, may be shared by processes, and may be deleted at any time. Empty
+	// compiles anew in each process.
+	CacheDir string
+	// MaxRunning bounds the programs that run at once; further ones wait. 0
+	// means twice GOMAXPROCS.
+	MaxRunning int
+	// MemoryBudgetBytes bounds the sum of the memory limits of the programs
+	// that run at once; further ones wait. 0 means no bound.
+	MemoryBudgetBytes int64
+}
+
+// Language is one language of the engine and whether it can run.
+type Language struct {
+	// ID is the language's code on the wire: "py", "js", "ts".
+	ID string
+	// Interpreter is the name to put into Program.Argv[0].
+	Interpreter string
+	// Version describes the interpreter, such as "CPython 3.11.3".
+	Version string
+	// Pack is the pack that brings the interpreter, Licence its licence.
+	Pack, Licence string
+	// Missing says why the language cannot run and which command helps; empty
+	// means that it can.
+	Missing string
+}
