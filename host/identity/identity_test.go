@@ -1,0 +1,152 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/rand"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	secretA = []byte("0123456789abcdef0123456789abcdef")
+	secretB = []byte("another deployment secret, longer")
+	idForm  = regexp.MustCompile(`^[A-Za-z0-9_-]{21}$`)
+)
+
+func keys(t testing.TB, secrets ...[]byte) *Keys {
+	t.Helper()
+	k, err := NewKeys(secrets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// The forms are a contract: an id in a chat must still resolve after an upgrade.
+func TestGolden(t *testing.T) {
+	k := keys(t, secretA)
+	k.rand = bytes.NewReader(bytes.Repeat([]byte{0x5a}, 11))
+	route := k.Route("eu-docker", "node-7")
+	id, err := k.NewSession(route)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wantID, wantFile = "WlpaWlpaWlpaWlUmOLV59", "wxcgKNUQOIX3agOb76_DM"
+	if id != wantID {
+		t.Errorf("session id = %q, want %q", id, wantID)
+	}
+	sha := strings.Repeat("ab", 32)
+	if got := k.FileID(wantID, "out/plot.png", sha); got != wantFile {
+		t.Errorf("file id = %q, want %q", got, wantFile)
+	}
+}
+
+func TestSessionRoundTrip(t *testing.T) {
+	k := keys(t, secretA)
+	for _, c := range []struct{ config, node string }{{"_default", ""}, {"a", "n1"}, {"b", ""}, {strings.Repeat("x", 64), "n2"}} {
+		want := k.Route(c.config, c.node)
+		id, err := k.NewSession(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !idForm.MatchString(id) {
+			t.Fatalf("id %q has the wrong form", id)
+		}
+		got, ok := k.Session(id)
+		if !ok || got != want {
+			t.Errorf("Session(%q) = %v, %v; want %v", id, got, ok, want)
+		}
+	}
+}
+
+func TestForeignIDsAreAbsent(t *testing.T) {
+	k := keys(t, secretA)
+	id, err := keys(t, secretB).NewSession(Route{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := k.NewSession(Route{Config: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := []byte(mine)
+	flipped[15] ^= 1 // a route that was not issued
+	for _, s := range []string{"", "m_0123456789abcdef01234567", id, mine[:20], mine + "A", string(flipped), strings.Repeat("A", 21), strings.Repeat("\x00", 21)} {
+		if r, ok := k.Session(s); ok {
+			t.Errorf("Session(%q) = %v, true; want absent", s, r)
+		}
+	}
+}
+
+func TestRotation(t *testing.T) {
+	old := keys(t, secretA)
+	id, err := old.NewSession(old.Route("c", "n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := old.FileID(id, "a.csv", "00")
+	k := keys(t, secretB, secretA)
+	route, ok := k.Session(id)
+	if !ok {
+		t.Fatal("an id made before the rotation no longer verifies")
+	}
+	if rs := k.Routes("c", "n"); rs[1] != route || rs[0] == rs[1] {
+		t.Errorf("Routes = %v, want the old route %v second", rs, route)
+	}
+	if !k.IsFile(file, id, "a.csv", "00") {
+		t.Error("a file id made before the rotation no longer matches")
+	}
+	if k.FileID(id, "a.csv", "00") == file {
+		t.Error("new file ids are still made with the old secret")
+	}
+}
+
+func TestFileIDDependsOnEverything(t *testing.T) {
+	k := keys(t, secretA)
+	base := k.FileID("s", "ab", "c")
+	if !idForm.MatchString(base) {
+		t.Fatalf("file id %q has the wrong form", base)
+	}
+	for _, other := range []string{k.FileID("t", "ab", "c"), k.FileID("s", "a", "bc"), k.FileID("sa", "b", "c"), k.FileID("s", "ab", "d"), keys(t, secretB).FileID("s", "ab", "c")} {
+		if other == base {
+			t.Error("two different files share an id")
+		}
+	}
+}
+
+func TestNewKeysRefusesShortSecrets(t *testing.T) {
+	for _, secrets := range [][][]byte{nil, {nil}, {secretA, []byte("short")}} {
+		if _, err := NewKeys(secrets...); err == nil {
+			t.Errorf("NewKeys(%q) succeeded", secrets)
+		}
+	}
+}
+
+func TestRandomnessFailureIsAnError(t *testing.T) {
+	k := keys(t, secretA)
+	k.rand = bytes.NewReader(nil)
+	if id, err := k.NewSession(Route{}); err == nil {
+		t.Errorf("NewSession without randomness returned %q", id)
+	}
+	k.rand = rand.Reader
+}
+
+func FuzzSession(f *testing.F) {
+	k, err := NewKeys(secretA)
+	if err != nil {
+		f.Fatal(err)
+	}
+	id, err := k.NewSession(Route{Config: 511, Node: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(id)
+	f.Add("")
+	f.Add(strings.Repeat("é", 11))
+	f.Fuzz(func(t *testing.T, s string) {
+		if _, ok := k.Session(s); ok && (!Syntax(s) || len(s) != Length) {
+			t.Errorf("%q verifies without being an id", s)
+		}
+	})
+}

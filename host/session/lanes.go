@@ -1,0 +1,81 @@
+package session
+
+import (
+	"context"
+	"sync"
+)
+
+// lanes serialise the runs of one session, first come first served. A lane
+// exists only while somebody holds or waits for it.
+type lanes struct {
+	max int
+
+	mu sync.Mutex
+	m  map[string]*lane
+}
+
+type lane struct {
+	turn chan struct{} // holds one token while nobody has the turn
+	refs int
+}
+
+// Hold takes a session's turn and returns how to give it back. It returns
+// ErrBusy at once when too many wait already, and ctx's error when ctx ends
+// first. Runs of one session see each other's files; holding the turn is what
+// keeps their changes apart.
+func (s *Sessions) Hold(ctx context.Context, id string) (release func(), err error) {
+	l, err := s.lanes.join(id, s.lanes.max+1)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-l.turn:
+		return sync.OnceFunc(func() {
+			l.turn <- struct{}{}
+			s.lanes.leave(id, l)
+		}), nil
+	case <-ctx.Done():
+		s.lanes.leave(id, l)
+		return nil, ctx.Err()
+	}
+}
+
+// tryHold takes a session's turn only if nobody has or wants it.
+func (s *Sessions) tryHold(id string) (release func(), ok bool) {
+	l, err := s.lanes.join(id, 1)
+	if err != nil {
+		return nil, false
+	}
+	<-l.turn // free: this is the lane's only member
+	return func() {
+		l.turn <- struct{}{}
+		s.lanes.leave(id, l)
+	}, true
+}
+
+func (ls *lanes) join(id string, max int) (*lane, error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.m[id]
+	if l == nil {
+		l = &lane{turn: make(chan struct{}, 1)}
+		l.turn <- struct{}{}
+		if ls.m == nil {
+			ls.m = make(map[string]*lane)
+		}
+		ls.m[id] = l
+	}
+	if l.refs >= max {
+		return nil, ErrBusy
+	}
+	l.refs++
+	return l, nil
+}
+
+func (ls *lanes) leave(id string, l *lane) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.refs--; l.refs == 0 {
+		delete(ls.m, id)
+	}
+}

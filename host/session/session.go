@@ -1,0 +1,109 @@
+// Package session keeps what callers hold: a session, which is a sandbox. There
+// is no session table: the provider's listing is the truth, the sandbox's
+// metadata says who owns it, and the id carries whom to ask.
+//
+// It does not know HTTP, languages or money.
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// Errors of this package. A session that another tenant owns is ErrNotFound,
+// exactly like one that never existed.
+var (
+	// ErrNotFound: no such session for this owner.
+	ErrNotFound = errors.New("session not found")
+	// ErrPaused: the session exists and is not running; only work wakes it.
+	ErrPaused = errors.New("session is paused")
+	// ErrBusy: too many runs wait for this session already.
+	ErrBusy = errors.New("session is busy")
+	// ErrConfigNotFound: the named config does not exist. It is never replaced
+	// by the default.
+	ErrConfigNotFound = errors.New("sandbox config not found")
+)
+
+// Origin says what made a session.
+type Origin string
+
+const (
+	// OriginExec sessions were made by a run.
+	OriginExec Origin = "exec"
+	// OriginUpload sessions were made by an upload.
+	OriginUpload Origin = "upload"
+)
+
+// Owner is who asks, as established by admission.
+type Owner struct {
+	// Tenant owns sessions. Never empty.
+	Tenant string
+	// User within Tenant; empty when unknown.
+	User string
+	// KeyID is the service key that took part in admission, if any: sessions
+	// made under a key may be used under the same key (reference wire §5.2).
+	KeyID string
+}
+
+// Target is a named config on the plugin generation that serves it now. It is
+// held for the length of one call: Release lets a replaced generation drain.
+type Target struct {
+	// Config is the id the backend knows; backend.NoConfig for the default.
+	Config string
+	// Node is set for backends whose sandboxes live on this machine.
+	Node    string
+	Backend backend.Backend
+	Info    backend.Info
+	// Release is never nil and may be called more than once.
+	Release func()
+}
+
+// Targets finds named configs. host.Host implements it.
+type Targets interface {
+	// Default is where a tenant's new sessions go.
+	Default(ctx context.Context, tenant string) (Target, error)
+	// Named is a config by id as a tenant sees it, or ErrConfigNotFound. An
+	// empty tenant sees all: ownership is then decided by metadata.
+	Named(ctx context.Context, tenant, config string) (Target, error)
+	// Configs lists the ids that Named knows for a tenant, the default first;
+	// an empty tenant lists all.
+	Configs(tenant string) []string
+}
+
+// Session is a handle for one call. It holds its target: call Release when the
+// call is over.
+type Session struct {
+	ID string
+	// Sandbox is as the provider described it last.
+	Sandbox backend.Sandbox
+	Target
+}
+
+// CreateOptions of a new session.
+type CreateOptions struct {
+	Origin Origin
+	// Labels are stamped on the sandbox beside the session's own.
+	Labels map[string]string
+	// Network asks for more or less than the config's default.
+	Network backend.Network
+}
+
+// Clocks of a deployment.
+type Clocks struct {
+	// TTL ends a session this long after it was made, whatever happens.
+	TTL time.Duration
+	// Idle ends a session that nothing touched for this long.
+	Idle time.Duration
+	// UnusedUpload ends an upload that no run has used.
+	UnusedUpload time.Duration
+	// Sweep is the time between two sweeps.
+	Sweep time.Duration
+}
+
+// DefaultClocks are those of architecture §7.
+func DefaultClocks() Clocks {
+	return Clocks{TTL: 24 * time.Hour, Idle: time.Hour, UnusedUpload: time.Hour, Sweep: time.Minute}
+}
