@@ -1,0 +1,39 @@
+#!/bin/sh
+# Writes the generated Go code of sdk/backend/backend.proto. The generators are
+# pinned by tools/go.mod and tools/package-lock.json.
+#
+#	tools/generate.sh          writes
+#	tools/generate.sh --check  fails when what is checked in differs
+set -eu
+cd "$(dirname "$0")/.."
+
+out=.
+case "${1-}" in
+'') ;;
+--check)
+	out=$(mktemp -d)
+	trap 'rm -rf "$out"' EXIT
+	;;
+*)
+	echo "usage: tools/generate.sh [--check]" >&2
+	exit 2
+	;;
+esac
+
+# Written last, so that an interrupted installation is repeated.
+if ! cmp -s tools/package-lock.json tools/node_modules/.installed; then
+	(cd tools && npm ci --ignore-scripts --no-audit --no-fund --silent)
+	cp tools/package-lock.json tools/node_modules/.installed
+fi
+
+buf=tools/node_modules/.bin/buf
+"$buf" format --config tools/buf.yaml --diff --exit-code .
+"$buf" lint --config tools/buf.yaml .
+"$buf" generate --config tools/buf.yaml --template tools/buf.gen.yaml --output "$out" .
+
+if [ "$out" != . ]; then
+	diff -r "$out/sdk/backend/backendpb" sdk/backend/backendpb || {
+		echo "generated code is out of date: run tools/generate.sh" >&2
+		exit 1
+	}
+fi
