@@ -157,7 +157,16 @@ func (f *FS) Rename(from, to string) esys.Errno {
 				return errnoError(e)
 			}
 		}
+		if dst != nil && dst.IsDir() {
+			// os.Root does not replace directories; POSIX replaces empty ones.
+			if err := f.root.Remove(to); err != nil {
+				return err
+			}
+		}
 		if err := f.root.Rename(from, to); err != nil {
+			if dst != nil && dst.IsDir() {
+				_ = f.root.Mkdir(to, dst.Mode().Perm())
+			}
 			return err
 		}
 		if dst != nil {
