@@ -7,7 +7,7 @@
 //
 // # Use
 //
-//	set, err := packs.Locate(dir)                  // verified interpreter files
+//	set := packs.Locate(dir)       // verified interpreter files
 //	eng, err := interp.New(interp.Config{Packs: set, CacheDir: cacheDir})
 //	defer eng.Close(ctx)
 //	eng.Languages()                                // what is offered, and why the rest is not
