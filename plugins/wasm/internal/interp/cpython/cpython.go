@@ -1,0 +1,96 @@
+// Package cpython runs Python programs in the WebAssembly build of CPython.
+//
+// Each run is a new instance, started like the native command line, so that
+// arguments, tracebacks, exit codes and shutdown are CPython's own. What the
+// platform lacks is adapted by lib/sitecustomize.py, which CPython imports
+// before the program.
+//
+// The package does not start from a boot snapshot: a run pays for the
+// interpreter's start, some 100 ms.
+package cpython
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"maps"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+)
+
+//go:embed lib/sitecustomize.py
+var libraryFiles embed.FS
+
+// libraryDir is where the guest finds the library.
+const libraryDir = "/usr/lib/caisson"
+
+// minMemory is the size of the linear memory before the first allocation.
+const minMemory = 12 << 20
+
+// Interpreter is a compiled CPython. It is safe for concurrent use.
+type Interpreter struct {
+	module  *codecache.Module
+	library fs.FS
+}
+
+// New compiles the interpreter, or takes its code from the cache in cacheDir.
+// Compiling takes seconds.
+func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error) {
+	library, err := fs.Sub(libraryFiles, "lib")
+	if err != nil {
+		return nil, fmt.Errorf("cpython: %w", err)
+	}
+	m, err := codecache.Compile(ctx, cacheDir, wasm)
+	if err != nil {
+		return nil, fmt.Errorf("cpython: %w", err)
+	}
+	if err := guest.InstantiateWASI(ctx, m.Runtime); err != nil {
+		_ = m.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("cpython: %w", err)
+	}
+	return &Interpreter{module: m, library: library}, nil
+}
+
+// Close releases the compiled code. No run may be in progress.
+func (p *Interpreter) Close(ctx context.Context) error { return p.module.Close(ctx) }
+
+// CacheErr says why the code cache was not used or filled; nil if it was.
+func (p *Interpreter) CacheErr() error { return p.module.CacheErr }
+
+// MinMemoryBytes is the least memory limit a run may have.
+func (p *Interpreter) MinMemoryBytes() int64 { return minMemory }
+
+// Run runs one program; r.Program.Argv is python's command line, options
+// included. An error means that nothing ran.
+func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
+	callCtx := r.Context(ctx)
+	cfg := r.ModuleConfig(r.Program.Argv, environment(r.Env), guest.LibraryMount{Path: libraryDir, FS: p.library})
+	inst, err := p.module.Runtime.InstantiateModule(callCtx, p.module.Code, cfg)
+	if err != nil {
+		return guest.Result{}, fmt.Errorf("cpython: instantiate: %w", err)
+	}
+	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
+	r.Begin()
+	_, err = inst.ExportedFunction("_start").Call(callCtx)
+	code, exited := guest.Exit(err)
+	return r.Outcome(ctx, exited || err == nil, code, err), nil
+}
+
+// environment adds what makes CPython load the library and speak UTF-8. The
+// program sees its own values again: sitecustomize puts them back.
+func environment(env map[string]string) map[string]string {
+	out := maps.Clone(env)
+	path := libraryDir + ":" + guest.DataDir
+	for _, name := range []string{"PYTHONPATH", "PYTHONUTF8"} {
+		if v, ok := env[name]; ok {
+			out["CAISSON_"+name] = v
+		}
+	}
+	if own := env["PYTHONPATH"]; own != "" {
+		path += ":" + own
+	}
+	out["PYTHONPATH"], out["PYTHONUTF8"] = path, "1"
+	return out
+}

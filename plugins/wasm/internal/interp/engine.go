@@ -1,0 +1,304 @@
+package interp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/cpython"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+)
+
+// interpreter is a compiled language implementation. A later one may start its
+// runs from a boot snapshot or meter them; the engine does not see it.
+type interpreter interface {
+	// MinMemoryBytes is the least memory limit of a run.
+	MinMemoryBytes() int64
+	// Run runs one program in a new instance. An error means that nothing
+	// ran, and that Begin was not called.
+	Run(ctx context.Context, r *guest.Run) (guest.Result, error)
+	// CacheErr says why compiled code could not be kept on disk.
+	CacheErr() error
+	Close(ctx context.Context) error
+}
+
+// command is a name that Program.Argv[0] may have.
+type command struct {
+	name     string // canonical
+	aliases  []string
+	language string
+	pack     string
+}
+
+// commands is every way to start a program.
+var commands = []command{
+	{"python3", []string{"python", "python3.11"}, "py", packs.CPython},
+}
+
+// build makes the interpreter of a pack.
+var build = map[string]func(ctx context.Context, wasm []byte, cacheDir string) (interpreter, error){
+	packs.CPython: func(ctx context.Context, wasm []byte, dir string) (interpreter, error) {
+		return cpython.New(ctx, wasm, dir)
+	},
+}
+
+// Engine compiles interpreters, once each, and runs programs in them. It is
+// safe for concurrent use.
+type Engine struct {
+	cfg    Config
+	slots  *semaphore.Weighted
+	memory *semaphore.Weighted // nil without a budget
+
+	loads map[string]*load // by pack; fixed after New
+
+	mu     sync.Mutex
+	closed bool
+	runs   sync.WaitGroup
+}
+
+// load compiles one interpreter at most once at a time; success is kept, a
+// failure is tried again by the next caller.
+type load struct {
+	turn  chan struct{} // holds one token while nobody compiles
+	ready interpreter   // guarded by turn
+}
+
+// New returns an engine. It compiles nothing yet; see Warm.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Packs == nil {
+		return nil, errors.New("interp: Config.Packs is nil")
+	}
+	if cfg.MaxRunning < 0 || cfg.MemoryBudgetBytes < 0 {
+		return nil, errors.New("interp: Config.MaxRunning and MemoryBudgetBytes must not be negative")
+	}
+	if cfg.MaxRunning == 0 {
+		cfg.MaxRunning = 2 * runtime.GOMAXPROCS(0)
+	}
+	e := &Engine{cfg: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), loads: map[string]*load{}}
+	if cfg.MemoryBudgetBytes > 0 {
+		e.memory = semaphore.NewWeighted(cfg.MemoryBudgetBytes)
+	}
+	for pack := range build {
+		l := &load{turn: make(chan struct{}, 1)}
+		l.turn <- struct{}{}
+		e.loads[pack] = l
+	}
+	return e, nil
+}
+
+// Languages returns every language the engine knows, those included whose pack
+// is missing.
+func (e *Engine) Languages() []Language {
+	var out []Language
+	for _, c := range commands {
+		l := Language{ID: c.language, Interpreter: c.name, Pack: c.pack}
+		for _, p := range e.cfg.Packs.Packs() {
+			if p.Name == c.pack {
+				l.Version, l.Licence = p.Version, p.Licence
+			}
+		}
+		if err := e.cfg.Packs.Check(c.pack); err != nil {
+			l.Missing = err.Error()
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Warm compiles the interpreters of the named languages, of all whose packs are
+// there if none is named. It returns the first failure, after trying all.
+func (e *Engine) Warm(ctx context.Context, languages ...string) error {
+	var errs []error
+	done := map[string]bool{}
+	for _, c := range commands {
+		if done[c.pack] || len(languages) > 0 && !slices.Contains(languages, c.language) {
+			continue
+		}
+		if len(languages) == 0 && e.cfg.Packs.Check(c.pack) != nil {
+			continue
+		}
+		done[c.pack] = true
+		if _, err := e.interpreter(ctx, c.pack); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CacheErr says why compiled code could not be kept in Config.CacheDir, for the
+// operator: it may name the directory. Nil when all is well or nothing was
+// compiled yet.
+func (e *Engine) CacheErr() error {
+	var errs []error
+	for _, l := range e.loads {
+		select {
+		case <-l.turn:
+			if l.ready != nil {
+				errs = append(errs, l.ready.CacheErr())
+			}
+			l.turn <- struct{}{}
+		default: // being compiled
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs a program in a fresh instance and waits for its end. An error means
+// that the program did not start; it wraps one of the package's errors or is
+// the host's fault. Otherwise the Result says how the program ended.
+//
+// Run waits for a slot and for memory as long as ctx allows. Compiling the
+// interpreter on first use also counts against ctx: call Warm before.
+func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
+	if len(p.Argv) == 0 {
+		return Result{}, fmt.Errorf("%w: Argv: empty", ErrBadProgram)
+	}
+	c, err := lookup(p.Argv[0])
+	if err != nil {
+		return Result{}, err
+	}
+	if err := e.begin(); err != nil {
+		return Result{}, err
+	}
+	defer e.runs.Done()
+	in, err := e.interpreter(ctx, c.pack)
+	if err != nil {
+		return Result{}, err
+	}
+	release, err := e.admit(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	r, err := guest.New(ctx, p, in.MinMemoryBytes())
+	if err != nil {
+		return Result{}, fmt.Errorf("%w: %w", ErrBadProgram, err)
+	}
+	defer r.Close()
+	return in.Run(ctx, r)
+}
+
+// begin counts a run, so that Close waits for it.
+func (e *Engine) begin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	e.runs.Add(1)
+	return nil
+}
+
+// admit waits for a slot and for the program's memory.
+func (e *Engine) admit(ctx context.Context, p Program) (release func(), err error) {
+	need := guest.MemoryLimit(p)
+	if e.memory != nil && need > e.cfg.MemoryBudgetBytes {
+		return nil, fmt.Errorf("%w: MemoryBytes: %d is more than this process may use, %d", ErrBadProgram, need, e.cfg.MemoryBudgetBytes)
+	}
+	since := time.Now()
+	busy := func() error {
+		return fmt.Errorf("%w: waited %v: %w", ErrBusy, time.Since(since).Round(time.Millisecond), context.Cause(ctx))
+	}
+	if e.slots.Acquire(ctx, 1) != nil {
+		return nil, busy()
+	}
+	if e.memory != nil && e.memory.Acquire(ctx, need) != nil {
+		e.slots.Release(1)
+		return nil, busy()
+	}
+	if ctx.Err() != nil { // Acquire may succeed with an ended context
+		err = busy()
+	}
+	release = func() {
+		if e.memory != nil {
+			e.memory.Release(need)
+		}
+		e.slots.Release(1)
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// interpreter returns the compiled interpreter of a pack.
+func (e *Engine) interpreter(ctx context.Context, pack string) (interpreter, error) {
+	l := e.loads[pack]
+	select {
+	case <-l.turn:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: the interpreter is being compiled: %w", ErrBusy, context.Cause(ctx))
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if l.ready != nil {
+		return l.ready, nil
+	}
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	wasm, _, err := e.cfg.Packs.Read(pack)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissingPack, err)
+	}
+	// Whoever asks next wants the result too, so the first caller's patience
+	// does not decide.
+	in, err := build[pack](context.WithoutCancel(ctx), wasm, e.cfg.CacheDir)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", pack, err)
+	}
+	l.ready = in
+	return in, nil
+}
+
+// Close waits for the programs that run, then releases all interpreters. When
+// ctx ends first it returns its error and releases nothing; call it again after
+// cancelling the programs. Further runs get ErrClosed.
+func (e *Engine) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	idle := make(chan struct{})
+	go func() {
+		e.runs.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		return fmt.Errorf("close engine: programs still run: %w", context.Cause(ctx))
+	}
+	var errs []error
+	for _, l := range e.loads {
+		<-l.turn
+		if l.ready != nil {
+			errs = append(errs, l.ready.Close(ctx))
+			l.ready = nil
+		}
+		l.turn <- struct{}{}
+	}
+	return errors.Join(errs...)
+}
+
+// lookup finds the command by its name or an alias.
+func lookup(name string) (command, error) {
+	var known []string
+	for _, c := range commands {
+		if c.name == name || slices.Contains(c.aliases, name) {
+			return c, nil
+		}
+		known = append(known, c.name)
+	}
+	return command{}, fmt.Errorf("%w: %q; this engine has %s", ErrUnknownInterpreter, name, strings.Join(known, ", "))
+}

@@ -1,0 +1,122 @@
+package guest
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// Sleep waits until d has passed or ctx ends and tells whether d passed.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// interrupt ends the guest from within a host function whose run is over: not
+// one more instruction of it runs.
+func interrupt() { panic(sys.NewExitError(sys.ExitCodeContextCanceled)) }
+
+// SleepAdvice is the length argument that turns fd_advise into a sleep of
+// "offset" nanoseconds. The C library of some interpreters refuses to sleep
+// before it asks the host; posix_fadvise passes through.
+const SleepAdvice = 0x7E57
+
+// fdAdvise implements fd_advise: a sleep when asked for by SleepAdvice, else
+// nothing, since advice may be ignored.
+func fdAdvise(ctx context.Context, _ api.Module, stack []uint64) {
+	if stack[2] == SleepAdvice && !Sleep(ctx, time.Duration(min(stack[1], math.MaxInt64))) {
+		interrupt()
+	}
+	stack[0] = 0
+}
+
+// Sizes and offsets of subscription and event in WASI preview 1.
+const (
+	subBytes, eventBytes = 48, 32
+	subTag, subClock     = 8, 16
+	subTimeout, subFlags = 24, 40
+	eventTag             = 10
+	tagClock             = 0
+	clockRealtime        = 0
+	flagAbsolute         = 1
+	maxSubscriptions     = 1024
+)
+
+// pollOneoff implements poll_oneoff for clocks, relative and absolute, until
+// the run's context ends. Files, pipes and standard streams count as ready,
+// which is what poll says of regular files; a later read may then wait.
+func pollOneoff(ctx context.Context, m api.Module, stack []uint64) {
+	stack[0] = uint64(poll(ctx, m.Memory(), uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])))
+}
+
+func poll(ctx context.Context, mem api.Memory, in, out, n, count uint32) uint32 {
+	if n == 0 || n > maxSubscriptions {
+		return wasiInval
+	}
+	subs, ok := mem.Read(in, n*subBytes)
+	if !ok {
+		return wasiFault
+	}
+	// The lists may overlap in a hostile guest: decide first, write after.
+	subs = append([]byte(nil), subs...)
+	wait := time.Duration(math.MaxInt64)
+	var ready []int
+	clock := -1
+	for i := range int(n) {
+		sub := subs[i*subBytes:]
+		if sub[subTag] != tagClock {
+			ready = append(ready, i)
+			continue
+		}
+		if d := clockWait(ctx, sub); d < wait || clock < 0 {
+			wait, clock = d, i
+		}
+	}
+	if len(ready) == 0 {
+		if !Sleep(ctx, wait) {
+			interrupt()
+		}
+		ready = []int{clock}
+	}
+	events, ok := mem.Read(out, n*eventBytes)
+	if !ok {
+		return wasiFault
+	}
+	clear(events)
+	for i, s := range ready {
+		copy(events[i*eventBytes:], subs[s*subBytes:s*subBytes+8])
+		events[i*eventBytes+eventTag] = subs[s*subBytes+subTag]
+	}
+	if !mem.WriteUint32Le(count, uint32(len(ready))) {
+		return wasiFault
+	}
+	return 0
+}
+
+// clockWait returns how long a clock subscription asks to wait.
+func clockWait(ctx context.Context, sub []byte) time.Duration {
+	t := time.Duration(min(binary.LittleEndian.Uint64(sub[subTimeout:]), math.MaxInt64))
+	if binary.LittleEndian.Uint16(sub[subFlags:])&flagAbsolute == 0 {
+		return t
+	}
+	if binary.LittleEndian.Uint32(sub[subClock:]) == clockRealtime {
+		return time.Until(time.Unix(0, int64(t)))
+	}
+	if s := stateOf(ctx); s != nil {
+		return t - time.Duration(s.nanotime())
+	}
+	return 0
+}

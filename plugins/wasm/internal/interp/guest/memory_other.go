@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package guest
+
+func adviseHuge([]byte) {}

@@ -1,0 +1,230 @@
+package guest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/experimental/sysfs"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+)
+
+// Run is the state of one run that every interpreter needs. It is made by New
+// and must be closed. One goroutine uses it.
+type Run struct {
+	Program Program
+	// Env is the environment with the defaults filled in.
+	Env map[string]string
+	// Mounts are the guest's directories, longest path first.
+	Mounts []MountPoint
+	// Stdin, Stdout and Stderr are safe to hand to the guest: the input ends
+	// with the run, the outputs never fail.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	in        *stdin
+	mem       *memory
+	start     time.Time // of the guest's monotonic clock
+	started   time.Time
+	errno     uint16 // noted by rootfs during a WASI call
+	outputErr error
+}
+
+// MountPoint is a directory in the guest's tree.
+type MountPoint struct {
+	Path string
+	FS   *rootfs.FS
+}
+
+type stateKey struct{}
+
+// stateOf returns the run that ctx belongs to, nil if to none.
+func stateOf(ctx context.Context) *Run {
+	r, _ := ctx.Value(stateKey{}).(*Run)
+	return r
+}
+
+// Context returns ctx for calls into the guest. It carries the run and its
+// memory, so each instance needs its own.
+func (r *Run) Context(ctx context.Context) context.Context {
+	return experimental.WithMemoryAllocator(context.WithValue(ctx, stateKey{}, r), r.mem)
+}
+
+// New prepares a run; ctx is the context of the whole run. minMemory is what
+// the interpreter needs to start at all. Errors are about the Program.
+func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
+	r := &Run{Program: p, start: time.Now()}
+	limit := MemoryLimit(p)
+	if limit < minMemory {
+		return nil, fmt.Errorf("MemoryBytes: the interpreter needs at least %d, the limit is %d", minMemory, limit)
+	}
+	for k, v := range p.Env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
+			return nil, fmt.Errorf("Env: %q is no name and value without NUL", k)
+		}
+	}
+	for i, a := range p.Argv {
+		if strings.IndexByte(a, 0) >= 0 {
+			return nil, fmt.Errorf("Argv[%d]: contains NUL", i)
+		}
+	}
+	if p.Data.Root == nil {
+		return nil, errors.New("Data: no root")
+	}
+	r.Env = map[string]string{
+		"HOME": DataDir, "PWD": DataDir, "TMPDIR": TmpDir, "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin",
+	}
+	maps.Copy(r.Env, p.Env)
+	opt := rootfs.Options{OnErrno: func(n uint16) { r.errno = n }}
+	r.Mounts = append(r.Mounts, MountPoint{DataDir, rootfs.New(p.Data.Root, p.Data.Quota, opt)})
+	if p.Tmp.Root != nil {
+		r.Mounts = append(r.Mounts, MountPoint{TmpDir, rootfs.New(p.Tmp.Root, p.Tmp.Quota, opt)})
+	}
+	if p.Entry != nil {
+		opt.ReadOnly = true
+		r.Mounts = append(r.Mounts, MountPoint{EntryDir, rootfs.New(p.Entry, nil, opt)})
+	}
+	var err error
+	if r.mem, err = newMemory(limit); err != nil {
+		return nil, err
+	}
+	r.in = newStdin(ctx, p.Stdin)
+	r.Stdin = r.in
+	r.Stdout = &output{dst: p.Stdout, err: &r.outputErr}
+	r.Stderr = &output{dst: p.Stderr, err: &r.outputErr}
+	return r, nil
+}
+
+// MemoryLimit returns the memory limit of p in bytes, whole pages.
+func MemoryLimit(p Program) int64 {
+	n := p.MemoryBytes
+	if n <= 0 {
+		n = DefaultMemoryBytes
+	}
+	return min(n, 4<<30) / pageBytes * pageBytes
+}
+
+// Close releases what the run holds. The instance must be closed before.
+func (r *Run) Close() {
+	r.in.stop()
+	r.mem.Free()
+}
+
+// nanotime is the guest's monotonic clock.
+func (r *Run) nanotime() int64 { return int64(time.Since(r.start)) + 1 }
+
+// LibraryMount is a read-only file system of the engine's own.
+type LibraryMount struct {
+	Path string
+	FS   fs.FS
+}
+
+// ModuleConfig returns the configuration of the instance: mounts, streams,
+// arguments, environment, live clocks, the host's randomness, and no start
+// function.
+func (r *Run) ModuleConfig(argv []string, env map[string]string, library ...LibraryMount) wazero.ModuleConfig {
+	mounts := wazero.NewFSConfig()
+	for _, m := range r.Mounts {
+		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(m.FS, m.Path)
+	}
+	for _, m := range library {
+		mounts = mounts.WithFSMount(m.FS, m.Path)
+	}
+	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
+		WithStdin(r.Stdin).WithStdout(r.Stdout).WithStderr(r.Stderr).
+		WithArgs(argv...).WithFSConfig(mounts).
+		WithRandSource(rand.Reader).WithSysWalltime().
+		WithNanotime(r.nanotime, sys.ClockResolution(1))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		cfg = cfg.WithEnv(k, env[k])
+	}
+	return cfg
+}
+
+// Lookup finds the mount of an absolute guest path and the path below it.
+func (r *Run) Lookup(p string) (*rootfs.FS, string, bool) {
+	p = path.Clean("/" + p)
+	for _, m := range r.Mounts {
+		if p == m.Path {
+			return m.FS, ".", true
+		}
+		if rest, ok := strings.CutPrefix(p, m.Path+"/"); ok {
+			return m.FS, rest, true
+		}
+	}
+	return nil, "", false
+}
+
+// Begin marks the start: the program's code runs from here on.
+func (r *Run) Begin() {
+	if r.Program.Started != nil {
+		r.Program.Started()
+	}
+	r.started = time.Now()
+}
+
+// Outcome turns the way in which the guest's call ended into a Result. exited
+// with code is an orderly exit; callErr is the error of the call otherwise.
+func (r *Run) Outcome(ctx context.Context, exited bool, code uint32, callErr error) Result {
+	res := Result{
+		Reason:          ReasonExit,
+		MemoryLimited:   r.mem.refused,
+		PeakMemoryBytes: int64(r.mem.size),
+		WallTime:        time.Since(r.started),
+		OutputErr:       r.outputErr,
+	}
+	switch {
+	case exited:
+		res.Code = int(code & 0xff)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		res.Code, res.Reason, res.Err = CodeKilled, ReasonTimeout, context.Cause(ctx)
+	case ctx.Err() != nil:
+		res.Code, res.Reason, res.Err = CodeKilled, ReasonCanceled, context.Cause(ctx)
+	case r.mem.refused:
+		res.Code, res.Reason = CodeKilled, ReasonMemory
+		res.Err = fmt.Errorf("the memory limit of %d bytes was reached", r.mem.limit)
+	default:
+		res.Code, res.Err = crash(callErr)
+	}
+	return res
+}
+
+// crash names a trap. wazero's text carries a stack of wasm functions, which
+// helps nobody outside.
+func crash(err error) (int, error) {
+	if err == nil {
+		return CodeAborted, errors.New("the interpreter gave up")
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	line = strings.TrimPrefix(line, "wasm error: ")
+	code := CodeCrashed
+	if strings.HasPrefix(line, "unreachable") {
+		code = CodeAborted
+	}
+	return code, fmt.Errorf("the interpreter crashed: %s", strings.TrimSuffix(line, " (recovered by wazero)"))
+}
+
+// Exit returns the exit code in err when the guest ended by itself.
+func Exit(err error) (code uint32, ok bool) {
+	var ee *sys.ExitError
+	if !errors.As(err, &ee) {
+		return 0, false
+	}
+	switch ee.ExitCode() {
+	case sys.ExitCodeContextCanceled, sys.ExitCodeDeadlineExceeded:
+		return 0, false
+	}
+	return ee.ExitCode(), true
+}
