@@ -40,7 +40,8 @@ type PlanRequest struct {
 	// Language is a canonical id and Toolchain one of its toolchains.
 	Language  string `json:"language"`
 	Toolchain string `json:"toolchain"`
-	// File is a wish for the entry file's name; empty lets the table choose.
+	// File is a wish for the entry file's name; empty lets the table choose, and a
+	// table may ignore a name that its toolchain could not use.
 	File string `json:"file,omitempty"`
 	// Args is the program's argv[1:], verbatim.
 	Args []string `json:"args,omitempty"`
@@ -49,7 +50,9 @@ type PlanRequest struct {
 // Plan says how a program is run: the steps run in order, each only when the
 // one before it exited 0. The last step is the program; those before it build.
 type Plan struct {
-	// File is the entry file's name, one path segment, placed in the program directory.
+	// File is the entry file's name, one path segment, placed in the program
+	// directory: letters, digits, ".", "_", "+" and "-", starting with none of "."
+	// and "-", so that it is never taken for an option or for Dir.
 	File string `json:"file"`
 	// Steps has at least one element.
 	Steps []Step `json:"steps"`
@@ -64,6 +67,7 @@ type Step struct {
 	Name string `json:"name"`
 	// Argv is the command and the table's own arguments; may hold Dir.
 	Argv []string `json:"argv"`
-	// Args are the caller's arguments, appended verbatim.
+	// Args are the caller's arguments, appended verbatim. Only the last step may
+	// have them, so that they never reach a compiler.
 	Args []string `json:"args,omitempty"`
 }

@@ -78,7 +78,8 @@ const (
 // and an invalid verdict denies.
 type Verdict struct {
 	Decision Decision `json:"decision"`
-	// Reason is one sentence for the caller; required when denying.
+	// Reason is one sentence for the caller, at most MaxReasonBytes and without
+	// control characters; required when denying.
 	Reason string `json:"reason,omitempty"`
 	// Code is a stable machine-readable word, for example "language_not_allowed".
 	Code string `json:"code,omitempty"`

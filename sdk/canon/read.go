@@ -1,0 +1,441 @@
+package canon
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Bounds that no contract comes near, so that a hostile reply costs its reader
+// little.
+const (
+	// MaxDepth is how deep objects and arrays may nest.
+	MaxDepth = 32
+	// MaxMembers is how many members one object may have.
+	MaxMembers = 256
+)
+
+// SyntaxError says what is wrong with a text and where.
+type SyntaxError struct {
+	// Path names the member, for example "limits.wall_ms" or "steps[1].argv"; it
+	// is empty for the whole text.
+	Path string
+	// Offset is the byte at which reading stopped.
+	Offset int
+	// Problem completes the sentence, for example "want an integer".
+	Problem string
+}
+
+// Error implements error.
+func (e *SyntaxError) Error() string {
+	if e.Path == "" {
+		return "json: " + e.Problem + " at byte " + strconv.Itoa(e.Offset)
+	}
+	return "json: " + e.Path + ": " + e.Problem + " at byte " + strconv.Itoa(e.Offset)
+}
+
+// Reader reads one JSON text from the front to the back. Its methods each consume
+// one value; after the first error they consume nothing and return zero values,
+// so a decoder checks [Reader.End] once. A Reader is for one goroutine and keeps
+// no reference to the text after it is dropped: strings are copied.
+type Reader struct {
+	data  []byte
+	pos   int
+	depth int
+	err   *SyntaxError
+	// names holds the members seen so far in the open objects, for duplicates.
+	names []string
+}
+
+// NewReader returns a Reader of data.
+func NewReader(data []byte) *Reader { return &Reader{data: data} }
+
+// Err returns the first error, or nil.
+func (r *Reader) Err() error {
+	if r.err == nil {
+		return nil
+	}
+	return r.err
+}
+
+// End checks that nothing but white space follows and returns the first error.
+func (r *Reader) End() error {
+	r.space()
+	if r.err == nil && r.pos < len(r.data) {
+		r.Fail("unexpected text after the value")
+	}
+	return r.Err()
+}
+
+// Fail records a problem with the value just read. Decoders use it for rules that
+// are not syntax, so that the error names the member all the same.
+func (r *Reader) Fail(problem string) {
+	if r.err == nil {
+		r.err = &SyntaxError{Offset: r.pos, Problem: problem}
+	}
+}
+
+// Object reads an object and calls member for each of its members, which must
+// consume the value. Names are compared byte by byte, and a second member of the
+// same name is an error. A name is valid during its call only: clone it to keep it.
+func (r *Reader) Object(member func(name string)) {
+	if !r.open('{', "an object") {
+		return
+	}
+	mark := len(r.names)
+	defer func() { r.names = r.names[:mark]; r.depth-- }()
+	for n := 0; ; n++ {
+		r.space()
+		if n == 0 && r.take('}') {
+			return
+		}
+		if n == MaxMembers {
+			r.Fail("too many members")
+		}
+		name := r.name()
+		r.space()
+		if r.err == nil && !r.take(':') {
+			r.Fail("want ':' after a member's name")
+		}
+		for _, seen := range r.names[mark:] {
+			if seen == name {
+				r.Fail("duplicate member " + strconv.Quote(name))
+				break
+			}
+		}
+		if r.err != nil {
+			return
+		}
+		r.names = append(r.names, name)
+		member(name)
+		if r.err != nil {
+			r.err.Path = join(name, r.err.Path)
+			return
+		}
+		r.space()
+		if r.take(',') {
+			continue
+		}
+		if !r.take('}') {
+			r.Fail("want ',' or '}' after a member")
+		}
+		return
+	}
+}
+
+// Array reads an array of at most limit elements and calls element for each,
+// which must consume the value.
+func (r *Reader) Array(limit int, element func()) {
+	if !r.open('[', "an array") {
+		return
+	}
+	defer func() { r.depth-- }()
+	for n := 0; ; n++ {
+		r.space()
+		if n == 0 && r.take(']') {
+			return
+		}
+		if n == limit {
+			r.Fail("more than " + strconv.Itoa(limit) + " elements")
+			return
+		}
+		element()
+		if r.err != nil {
+			r.err.Path = join("["+strconv.Itoa(n)+"]", r.err.Path)
+			return
+		}
+		r.space()
+		if r.take(',') {
+			continue
+		}
+		if !r.take(']') {
+			r.Fail("want ',' or ']' after an element")
+		}
+		return
+	}
+}
+
+// Strings reads an array of at most limit strings.
+func (r *Reader) Strings(limit int) []string {
+	var list []string
+	r.Array(limit, func() { list = append(list, r.String()) })
+	return list
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool() bool {
+	r.space()
+	switch {
+	case r.err != nil:
+	case r.word("true"):
+		return true
+	case r.word("false"):
+	default:
+		r.Fail("want true or false")
+	}
+	return false
+}
+
+// Int reads an integer that fits 64 bits, without fraction or exponent.
+func (r *Reader) Int() int64 {
+	r.space()
+	start := r.pos
+	if !r.number() {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(r.data[start:r.pos]), 10, 64)
+	if err != nil {
+		r.pos = start
+		r.Fail("want a 64-bit integer")
+	}
+	return n
+}
+
+// Skip reads a value of any kind and drops it. Objects inside it are held to the
+// same rules as elsewhere.
+func (r *Reader) Skip() {
+	r.space()
+	if r.err != nil {
+		return
+	}
+	if r.pos == len(r.data) {
+		r.Fail("unexpected end")
+		return
+	}
+	switch c := r.data[r.pos]; {
+	case c == '{':
+		r.Object(func(string) { r.Skip() })
+	case c == '[':
+		r.Array(len(r.data), r.Skip)
+	case c == '"':
+		r.stringBytes()
+	case c == '-' || isDigit(c):
+		r.number()
+	case r.word("true"), r.word("false"), r.word("null"):
+	default:
+		r.Fail("want a value")
+	}
+}
+
+// Unknown is for a decoder that does not tolerate unknown members.
+func (r *Reader) Unknown() { r.Fail("unknown member") }
+
+// String reads a string.
+func (r *Reader) String() string { return string(r.stringBytes()) }
+
+// stringBytes reads a string and returns its value, which aliases the text when
+// nothing in it was escaped.
+func (r *Reader) stringBytes() []byte {
+	r.space()
+	if r.err != nil {
+		return nil
+	}
+	if !r.take('"') {
+		r.Fail("want a string")
+		return nil
+	}
+	start, ascii := r.pos, true
+	for i := start; i < len(r.data); i++ {
+		switch c := r.data[i]; {
+		case c == '"':
+			if !ascii && !utf8.Valid(r.data[start:i]) {
+				r.Fail("string is not valid UTF-8")
+				return nil
+			}
+			r.pos = i + 1
+			return r.data[start:i]
+		case c == '\\':
+			return r.escaped(start)
+		case c < 0x20:
+			r.pos = i
+			r.Fail("control character in a string")
+			return nil
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	r.pos = len(r.data)
+	r.Fail("string is not closed")
+	return nil
+}
+
+// name reads a member's name without copying it: the text outlives every use of a
+// name, and nobody writes to it meanwhile.
+func (r *Reader) name() string {
+	b := r.stringBytes()
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// escaped reads a string that holds an escape, from its first byte.
+func (r *Reader) escaped(start int) []byte {
+	var out []byte
+	for r.pos = start; r.pos < len(r.data); {
+		run := r.pos
+		for r.pos < len(r.data) && plain(r.data[r.pos]) {
+			r.pos++
+		}
+		out = append(out, r.data[run:r.pos]...)
+		if r.take('"') {
+			if !utf8.Valid(out) {
+				r.Fail("string is not valid UTF-8")
+				return nil
+			}
+			return out
+		}
+		if r.pos == len(r.data) {
+			break
+		}
+		if !r.take('\\') {
+			r.Fail("control character in a string")
+			return nil
+		}
+		if r.pos == len(r.data) {
+			break
+		}
+		c := r.data[r.pos]
+		r.pos++
+		if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
+			out = append(out, "\"\\/\b\f\n\r\t"[i])
+			continue
+		}
+		if c != 'u' {
+			r.Fail("unknown escape in a string")
+			return nil
+		}
+		ru, ok := r.unicode()
+		if !ok {
+			return nil
+		}
+		out = utf8.AppendRune(out, ru)
+	}
+	r.Fail("string is not closed")
+	return nil
+}
+
+// unicode reads what follows \u, and a second escape where the first is half of a
+// surrogate pair.
+func (r *Reader) unicode() (rune, bool) {
+	first, ok := r.hex4()
+	if ok && utf16.IsSurrogate(first) {
+		var second rune
+		if r.word(`\u`) {
+			second, ok = r.hex4()
+		}
+		first = utf16.DecodeRune(first, second)
+		ok = ok && first != utf8.RuneError
+	}
+	if !ok {
+		r.Fail("bad \\u escape in a string")
+	}
+	return first, ok
+}
+
+func (r *Reader) hex4() (rune, bool) {
+	if len(r.data)-r.pos < 4 {
+		return 0, false
+	}
+	var v rune
+	for _, c := range r.data[r.pos : r.pos+4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		v = v<<4 | rune(c)
+	}
+	r.pos += 4
+	return v, true
+}
+
+// number consumes a JSON number of any form.
+func (r *Reader) number() bool {
+	if r.err != nil {
+		return false
+	}
+	start := r.pos
+	r.take('-')
+	ok := r.take('0') || r.digits()
+	if ok && r.take('.') {
+		ok = r.digits()
+	}
+	if ok && (r.take('e') || r.take('E')) {
+		_ = r.take('+') || r.take('-')
+		ok = r.digits()
+	}
+	if !ok {
+		r.pos = start
+		r.Fail("want a number")
+	}
+	return ok
+}
+
+func (r *Reader) digits() bool {
+	start := r.pos
+	for r.pos < len(r.data) && isDigit(r.data[r.pos]) {
+		r.pos++
+	}
+	return r.pos > start
+}
+
+// open consumes the first byte of an object or an array.
+func (r *Reader) open(c byte, what string) bool {
+	r.space()
+	if r.err == nil && !r.take(c) {
+		r.Fail("want " + what)
+	}
+	if r.err == nil && r.depth == MaxDepth {
+		r.Fail("nested too deep")
+	}
+	if r.err != nil {
+		return false
+	}
+	r.depth++
+	return true
+}
+
+func (r *Reader) take(c byte) bool {
+	if r.err == nil && r.pos < len(r.data) && r.data[r.pos] == c {
+		r.pos++
+		return true
+	}
+	return false
+}
+
+func (r *Reader) word(w string) bool {
+	if strings.HasPrefix(string(r.data[r.pos:min(len(r.data), r.pos+len(w))]), w) {
+		r.pos += len(w)
+		return true
+	}
+	return false
+}
+
+func (r *Reader) space() {
+	for r.pos < len(r.data) {
+		switch r.data[r.pos] {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return
+		}
+	}
+}
+
+// plain bytes stand for themselves inside a string.
+func plain(c byte) bool { return c >= 0x20 && c != '"' && c != '\\' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// join puts a member's name in front of a path below it.
+func join(name, path string) string {
+	if path == "" || path[0] == '[' {
+		return name + path
+	}
+	return name + "." + path
+}

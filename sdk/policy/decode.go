@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"unicode"
+
+	"github.com/caisson-run/caisson/sdk/canon"
+	"github.com/caisson-run/caisson/sdk/guest/abi"
+)
+
+const (
+	// MaxVerdictBytes bounds an encoded verdict.
+	MaxVerdictBytes = 16 << 10
+	// MaxReasonBytes bounds Verdict.Reason.
+	MaxReasonBytes = 1 << 10
+)
+
+// maxList bounds lists in a request only so that a decoder has a bound: the host
+// has bounded the request long before.
+const maxList = 1 << 16
+
+// DecodeVerdict reads a verdict strictly: an unknown or repeated member, a wrong
+// type, a deny without a reason, or a negative limit is an error, and the host
+// denies on any error.
+func DecodeVerdict(data []byte) (Verdict, error) {
+	if len(data) > MaxVerdictBytes {
+		return Verdict{}, fmt.Errorf("verdict of %d bytes is longer than %d", len(data), MaxVerdictBytes)
+	}
+	var v Verdict
+	r := canon.NewReader(data)
+	r.Object(func(name string) {
+		switch name {
+		case "code":
+			v.Code = r.String()
+		case "decision":
+			v.Decision = Decision(r.String())
+		case "limits":
+			v.Limits = decodeLimits(r, r.Unknown)
+		case "reason":
+			v.Reason = r.String()
+		default:
+			r.Unknown()
+		}
+	})
+	err := r.End()
+	if err == nil {
+		err = v.Validate()
+	}
+	if err != nil {
+		return Verdict{}, fmt.Errorf("verdict: %w", err)
+	}
+	return v, nil
+}
+
+// Validate checks what a host demands of a verdict.
+func (v *Verdict) Validate() error {
+	switch v.Decision {
+	case Allow:
+	case Deny:
+		if v.Reason == "" {
+			return errors.New("reason: is required when the decision is deny")
+		}
+	default:
+		return fmt.Errorf("decision: want %q or %q", Allow, Deny)
+	}
+	if len(v.Reason) > MaxReasonBytes {
+		return fmt.Errorf("reason: is longer than %d bytes", MaxReasonBytes)
+	}
+	for _, c := range v.Reason {
+		if unicode.IsControl(c) {
+			return errors.New("reason: holds a control character")
+		}
+	}
+	if v.Code != "" && !abi.ValidCode(v.Code) {
+		return errors.New("code: want a lower-case letter, then at most 63 of a-z, 0-9 and _")
+	}
+	for i, value := range v.Limits.values() {
+		if *value < 0 {
+			return fmt.Errorf("limits.%s: is negative", limitNames[i])
+		}
+	}
+	return nil
+}
+
+// DecodeRequest reads a request as a policy sees it. Members it does not know are
+// skipped, so that a policy built today runs under a later host.
+func DecodeRequest(data []byte) (Request, error) {
+	var q Request
+	r := canon.NewReader(data)
+	r.Object(func(name string) {
+		switch name {
+		case "args":
+			q.Args = r.Strings(maxList)
+		case "code":
+			q.Code = r.String()
+		case "code_bytes":
+			q.CodeBytes = r.Int()
+		case "config":
+			q.Config = r.String()
+		case "files":
+			r.Array(maxList, func() { q.Files = append(q.Files, decodeFile(r)) })
+		case "language":
+			q.Language = r.String()
+		case "limits":
+			q.Limits = decodeLimits(r, r.Skip)
+		case "network":
+			q.Network = r.String()
+		case "org":
+			q.Org = r.String()
+		case "session":
+			q.Session = r.String()
+		case "toolchain":
+			q.Toolchain = r.String()
+		case "user":
+			q.User = r.String()
+		case "via":
+			q.Via = r.String()
+		default:
+			r.Skip()
+		}
+	})
+	if err := r.End(); err != nil {
+		return Request{}, fmt.Errorf("request: %w", err)
+	}
+	return q, nil
+}
+
+func decodeFile(r *canon.Reader) (f File) {
+	r.Object(func(name string) {
+		switch name {
+		case "name":
+			f.Name = r.String()
+		case "size":
+			f.Size = r.Int()
+		default:
+			r.Skip()
+		}
+	})
+	return f
+}
+
+func decodeLimits(r *canon.Reader, unknown func()) (l Limits) {
+	values := l.values()
+	r.Object(func(name string) {
+		for i, known := range limitNames {
+			if name == known {
+				*values[i] = r.Int()
+				return
+			}
+		}
+		unknown()
+	})
+	return l
+}
