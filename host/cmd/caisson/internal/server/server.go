@@ -1,0 +1,151 @@
+// Package server is the HTTP side of `caisson serve`: it listens before the
+// host is open, answers 503 until told that it is, gives JSON where net/http
+// would answer plain text, and stops in an orderly way.
+//
+// It knows no route, no credential and no plugin.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Bounds on what a client may hold without sending or reading anything. There
+// is no bound on a whole request: runs and uploads take as long as their own
+// limits allow.
+const (
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+
+	// cutTimeout is what requests have to end after their context was cancelled.
+	cutTimeout = 5 * time.Second
+)
+
+// Server serves one listener. It is a host.Router.
+type Server struct {
+	mux      *http.ServeMux
+	http     *http.Server
+	log      hclog.Logger
+	cut      context.CancelFunc
+	ready    atomic.Bool
+	inFlight atomic.Int64
+	done     chan struct{}
+	failure  error // of the serve loop; read after done
+}
+
+// Start serves l, which the server closes. Every request is answered 503 until
+// Ready is called. Register all routes before that.
+func Start(l net.Listener, log hclog.Logger) *Server {
+	base, cut := context.WithCancel(context.Background())
+	s := &Server{mux: http.NewServeMux(), log: log, cut: cut, done: make(chan struct{})}
+	s.http = &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failure = err
+		}
+	}()
+	return s
+}
+
+// Handle implements host.Router.
+func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// Ready lets requests through to the routes.
+func (s *Server) Ready() { s.ready.Store(true) }
+
+// Done is closed when the server no longer serves, for whatever reason.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// InFlight is how many requests are being answered.
+func (s *Server) InFlight() int64 { return s.inFlight.Load() }
+
+// Shutdown stops accepting and waits for requests in flight. When ctx ends
+// first, it cancels their contexts, gives them a few seconds to write what they
+// have, and closes their connections. It returns what made the server stop
+// earlier than asked, or that requests had to be cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	s.cut()
+	if err != nil {
+		cutCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cutTimeout)
+		defer cancel()
+		if s.http.Shutdown(cutCtx) == nil {
+			err = errors.New("requests in flight were cancelled")
+		} else {
+			err = errors.Join(errors.New("requests in flight were cut off"), s.http.Close())
+		}
+	}
+	<-s.done
+	return errors.Join(err, s.failure)
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if !s.ready.Load() {
+		w.Header().Set("Retry-After", "1")
+		writeError(w, http.StatusServiceUnavailable, "starting", "the server is starting")
+		return
+	}
+	h, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		s.unrouted(w, r, h)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// unrouted answers what no route took. h is what the mux would have answered:
+// it alone knows whether the path exists for other methods.
+func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	rec := statusRecorder{header: make(http.Header)}
+	h.ServeHTTP(&rec, r)
+	if rec.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", rec.header.Get("Allow"))
+		writeError(w, rec.status, "method_not_allowed", "this path does not take "+r.Method)
+		return
+	}
+	writeError(w, http.StatusNotFound, "not_found", "there is nothing at this path")
+}
+
+// writeError writes the error shape of reference wire §1.10.
+func writeError(w http.ResponseWriter, status int, code, message string) {
+	body, err := json.Marshal(struct {
+		Error   string `json:"error"`
+		Message string `json:"message"`
+		Status  int    `json:"status"`
+	}{code, message, status})
+	if err != nil {
+		status, body = http.StatusInternalServerError, []byte(`{}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client is gone when this fails
+}
+
+// statusRecorder keeps the head of an answer and drops its body.
+type statusRecorder struct {
+	header http.Header
+	status int
+}
+
+func (r *statusRecorder) Header() http.Header         { return r.header }
+func (r *statusRecorder) Write(p []byte) (int, error) { return len(p), nil }
+func (r *statusRecorder) WriteHeader(status int)      { r.status = status }

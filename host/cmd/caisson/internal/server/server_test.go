@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start serves on a free port of this machine until the test ends.
+func start(t *testing.T) (*Server, string, *http.Client) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Start(l, hclog.NewNullLogger())
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		_ = s.Shutdown(context.Background()) // a second one is harmless
+	})
+	return s, "http://" + l.Addr().String(), client
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func do(t *testing.T, c *http.Client, method, url string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(b)}
+}
+
+func TestAnswers(t *testing.T) {
+	s, url, client := start(t)
+	s.Handle("GET /thing/{id}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "thing "+r.PathValue("id"))
+	}))
+
+	r := do(t, client, "GET", url+"/thing/1")
+	if r.status != 503 || r.header.Get("Retry-After") != "1" || r.body != `{"error":"starting","message":"the server is starting","status":503}`+"\n" {
+		t.Errorf("before Ready: %+v", r)
+	}
+	s.Ready()
+	if r := do(t, client, "GET", url+"/thing/a%2Fb"); r.status != 200 || r.body != "thing a/b" {
+		t.Errorf("a route: %+v", r)
+	}
+	r = do(t, client, "GET", url+"/other")
+	if r.status != 404 || r.header.Get("Content-Type") != "application/json" || r.body != `{"error":"not_found","message":"there is nothing at this path","status":404}`+"\n" {
+		t.Errorf("an unknown path: %+v", r)
+	}
+	r = do(t, client, "PUT", url+"/thing/1")
+	if r.status != 405 || !strings.Contains(r.header.Get("Allow"), "GET") || !strings.HasPrefix(r.body, `{"error":"method_not_allowed"`) {
+		t.Errorf("a wrong method: %+v", r)
+	}
+}
+
+// held is a route that says when it has begun and waits for leave to end.
+func held(s *Server) (begun chan struct{}, leave chan struct{}) {
+	begun, leave = make(chan struct{}), make(chan struct{})
+	s.Handle("GET /held", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		select {
+		case <-leave:
+			fmt.Fprint(w, "finished")
+		case <-r.Context().Done():
+			fmt.Fprint(w, "cancelled")
+		}
+	}))
+	return begun, leave
+}
+
+func TestShutdownDrains(t *testing.T) {
+	s, url, client := start(t)
+	begun, leave := held(s)
+	s.Ready()
+	got := make(chan reply, 1)
+	go func() { got <- do(t, client, "GET", url+"/held") }()
+	<-begun
+	if n := s.InFlight(); n != 1 {
+		t.Errorf("InFlight = %d, want 1", n)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(context.Background()) }()
+	<-s.Done() // the listener is closed while the request is still held
+	if _, err := net.DialTimeout("tcp", strings.TrimPrefix(url, "http://"), time.Second); err == nil {
+		t.Error("a connection was accepted during shutdown")
+	}
+	close(leave)
+	if r := <-got; r.body != "finished" {
+		t.Errorf("the request in flight got %+v", r)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+}
+
+func TestShutdownCutsWhenTimeIsUp(t *testing.T) {
+	s, url, client := start(t)
+	begun, _ := held(s)
+	s.Ready()
+	got := make(chan reply, 1)
+	go func() { got <- do(t, client, "GET", url+"/held") }()
+	<-begun
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cancelled") {
+		t.Errorf("Shutdown = %v, want an error that says requests were cancelled", err)
+	}
+	if r := <-got; r.body != "cancelled" {
+		t.Errorf("the request in flight got %+v, want its own answer to the cancellation", r)
+	}
+}
+
+func TestListenerFailureEndsServing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Start(l, hclog.NewNullLogger())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Done()
+	if err := s.Shutdown(context.Background()); err == nil {
+		t.Error("Shutdown does not report that the listener failed")
+	}
+}

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"time"
+)
+
+// File is a configuration that has been read, checked and completed with the
+// defaults. It is plain data: change a copy freely.
+type File struct {
+	// Listen is the address to serve on, HOST:PORT.
+	Listen string `yaml:"listen"`
+	// Data is the data directory.
+	Data string `yaml:"data"`
+	// Deployment tells this deployment's sandboxes from others at a shared
+	// provider; Node names this machine for backends that keep sandboxes on it.
+	Deployment string `yaml:"deployment"`
+	Node       string `yaml:"node"`
+	// BrandOrg is the organisation that service keys act for.
+	BrandOrg string `yaml:"brand_org"`
+	// StrictDigests refuses plugins whose manifest pins no digest.
+	StrictDigests bool `yaml:"strict_digests"`
+	// Drain is how long runs in flight may finish when the server stops.
+	Drain Duration `yaml:"drain"`
+
+	Plugins Plugins `yaml:"plugins"`
+
+	// DefaultBackend is the id of the backend that new sessions use.
+	DefaultBackend string    `yaml:"default_backend"`
+	Backends       []Backend `yaml:"backends"`
+	Policies       []Policy  `yaml:"policies"`
+	// Languages are the names of language table plugins; later ones override.
+	Languages []string `yaml:"languages"`
+
+	// Limits apply to runs that ask for nothing, MaxLimits to those that ask for
+	// much. Zero members leave the choice to the host.
+	Limits    Limits `yaml:"limits"`
+	MaxLimits Limits `yaml:"max_limits"`
+
+	Sessions  Sessions  `yaml:"sessions"`
+	Uploads   Uploads   `yaml:"uploads"`
+	Artifacts Artifacts `yaml:"artifacts"`
+	Queue     Queue     `yaml:"queue"`
+	Admission Admission `yaml:"admission"`
+	Billing   Billing   `yaml:"billing"`
+}
+
+// Plugins says where plugins are.
+type Plugins struct {
+	// Dirs are searched in order for NAME/plugin.yaml. Empty leaves the choice
+	// to the program.
+	Dirs []string `yaml:"dirs"`
+}
+
+// Backend is one named config of a backend plugin.
+type Backend struct {
+	// ID is stamped on sandboxes; it is the plugin's name when the file does not
+	// say.
+	ID     string `yaml:"id"`
+	Plugin string `yaml:"plugin"`
+	// Tenant, when set, is the only one that may use it by name.
+	Tenant string `yaml:"tenant"`
+	// Config is the plugin's own configuration.
+	Config Object `yaml:"config"`
+	// Secrets become members of Config when the host opens.
+	Secrets map[string]Secret `yaml:"secrets"`
+}
+
+// Policy is one policy of the chain.
+type Policy struct {
+	Plugin string `yaml:"plugin"`
+	Config Object `yaml:"config"`
+}
+
+// Limits bound a run; see backend.Limits.
+type Limits struct {
+	Wall      Duration `yaml:"wall"`
+	CPU       Duration `yaml:"cpu"`
+	Memory    Size     `yaml:"memory"`
+	CPUs      Number   `yaml:"cpus"`
+	Processes Count    `yaml:"processes"`
+	Stdout    Size     `yaml:"stdout"`
+	Stderr    Size     `yaml:"stderr"`
+	Disk      Size     `yaml:"disk"`
+	Files     Count    `yaml:"files"`
+}
+
+// Sessions are the clocks of sessions; see session.Clocks.
+type Sessions struct {
+	TTL          Duration `yaml:"ttl"`
+	Idle         Duration `yaml:"idle"`
+	UnusedUpload Duration `yaml:"unused_upload"`
+	Sweep        Duration `yaml:"sweep"`
+}
+
+// Uploads bound what callers store without running anything.
+type Uploads struct {
+	// MaxBytes is the most that one request may carry.
+	MaxBytes Size `yaml:"max_bytes"`
+	// TenantFiles and TenantBytes bound what a tenant has uploaded and no run
+	// has used yet.
+	TenantFiles Count `yaml:"tenant_files"`
+	TenantBytes Size  `yaml:"tenant_bytes"`
+}
+
+// Artifacts bound the changed files that a run hands back.
+type Artifacts struct {
+	MaxFiles     Count `yaml:"max_files"`
+	MaxFileBytes Size  `yaml:"max_file_bytes"`
+	MaxDepth     Count `yaml:"max_depth"`
+}
+
+// Queue bounds runs that wait.
+type Queue struct {
+	// TenantRuns is how many runs of one tenant may be under way at once, and
+	// TenantWaiting how many more may wait; what exceeds both is refused (429).
+	TenantRuns    Count `yaml:"tenant_runs"`
+	TenantWaiting Count `yaml:"tenant_waiting"`
+}
+
+// Admission says who is let in.
+type Admission struct {
+	// ServiceKeys admit for BrandOrg.
+	ServiceKeys []ServiceKey `yaml:"service_keys"`
+	// ServiceKeyWallet pays for runs under a service key; empty means that such
+	// runs are unbilled.
+	ServiceKeyWallet string `yaml:"service_key_wallet"`
+	// Bearer, when set, admits users by token.
+	Bearer *Bearer `yaml:"bearer"`
+}
+
+// ServiceKey is one shared key. Exactly one of KeyEnv and KeyFile says where
+// the key is.
+type ServiceKey struct {
+	ID      string `yaml:"id"`
+	KeyEnv  string `yaml:"key_env"`
+	KeyFile string `yaml:"key_file"`
+}
+
+// Secret says where k is.
+func (k ServiceKey) Secret() Secret { return Secret{Env: k.KeyEnv, File: k.KeyFile} }
+
+// Bearer says which tokens are accepted.
+type Bearer struct {
+	Issuer   string `yaml:"issuer"`
+	Audience string `yaml:"audience"`
+	JWKSURL  string `yaml:"jwks_url"`
+	// OrgClaim names the claim that holds the tenant, UserClaim the user.
+	OrgClaim  string `yaml:"org_claim"`
+	UserClaim string `yaml:"user_claim"`
+	// Leeway is how far clocks may differ.
+	Leeway Duration `yaml:"leeway"`
+}
+
+// Kinds of ledger.
+const (
+	LedgerSQLite = "sqlite"
+	LedgerNone   = "none"
+)
+
+// Billing says who keeps the books.
+type Billing struct {
+	// Ledger is LedgerSQLite or LedgerNone.
+	Ledger string `yaml:"ledger"`
+	// Path of the SQLite file; empty means ledger.db in the data directory.
+	Path string `yaml:"path"`
+	// HoldTTL is how long money is held for a run that never starts.
+	HoldTTL Duration `yaml:"hold_ttl"`
+}
+
+// Names of the parts that a deployment has when its file does not say.
+const (
+	DefaultListen  = "127.0.0.1:8080"
+	DefaultData    = "data"
+	DefaultBackend = "wasm"
+	// KeyVariable holds the service key unless the file names others.
+	KeyVariable = "CODE_EXEC_API_KEY"
+)
+
+// Default is what an empty file means: programs run in the embedded
+// WebAssembly backend, a service key is taken from KeyVariable, and a SQLite
+// ledger keeps the books.
+func Default() File {
+	f := defaults()
+	f.complete()
+	return f
+}
+
+// defaults are the values that decoding writes over.
+func defaults() File {
+	return File{
+		Listen:     DefaultListen,
+		Data:       DefaultData,
+		Deployment: "default",
+		BrandOrg:   "local",
+		Drain:      Duration(30 * time.Second),
+		Policies:   []Policy{{Plugin: "limits"}},
+		Languages:  []string{"languages"},
+		Admission:  Admission{ServiceKeys: []ServiceKey{{ID: "default", KeyEnv: KeyVariable}}},
+		Billing:    Billing{Ledger: LedgerSQLite},
+	}
+}
+
+// complete fills what depends on other keys.
+func (f *File) complete() {
+	if len(f.Backends) == 0 {
+		f.Backends = []Backend{{ID: DefaultBackend, Plugin: "wasm"}}
+	}
+	for i := range f.Backends {
+		if f.Backends[i].ID == "" {
+			f.Backends[i].ID = f.Backends[i].Plugin
+		}
+	}
+	if f.DefaultBackend == "" && len(f.Backends) == 1 {
+		f.DefaultBackend = f.Backends[0].ID
+	}
+}
