@@ -1,0 +1,113 @@
+# `make help` lists what there is to make. Go, npm (with node) and make are all
+# that a first `make run` needs; npm only fetches the interpreters.
+
+GO ?= go
+# Programs are static: no cgo, so that tests, vet and builds share one cache.
+export CGO_ENABLED ?= 0
+
+ADDR     ?= 127.0.0.1:8080
+DATA     ?= data
+BENCH    ?= .
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help build run test race lint bench fuzz generate packs clients clean need-go need-npm
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## Building -------------------------------------------------------------------
+
+# What programs and modules are made of. Directories are among it, so that a
+# removed file counts as a change; the go command decides what that means.
+SOURCES := go.mod go.sum $(shell find manifest sdk runtimes host plugins \
+	\( -name node_modules -o -name testdata -o -path plugins/wasm/packs \) -prune -o \
+	\( -type d -o -type f ! -name '*_test.go' ! -name '*.md' \) -print)
+
+PLUGINS := wasm languages limits
+MANIFESTS := $(PLUGINS:%=bin/plugins/%/plugin.yaml)
+
+build: bin/caisson $(MANIFESTS) ## write bin/caisson and bin/plugins
+
+# The order below is that of a cold build: the backend first, so that its
+# interpreters can compile while the go command works on the rest.
+program = $(GO) build -ldflags '-s -w' -o $(1) ./$(2)
+module  = GOOS=wasip1 GOARCH=wasm $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o $(1) ./$(2)
+# Checks the manifest, writes the digest into it, and replaces the files at once.
+install = $(GO) run ./manifest/cmd/pin -o bin/plugins/$(1) $(2)/plugin.yaml bin/.build/$(1)
+
+bin/plugins/wasm/plugin.yaml: $(SOURCES) | need-go
+	@echo "building bin/plugins/wasm"
+	@$(call program,bin/.build/wasm,plugins/wasm)
+	@$(call install,wasm,plugins/wasm)
+
+bin/caisson: $(SOURCES) | need-go bin/plugins/wasm/plugin.yaml
+	@echo "building $@"
+	@$(call program,bin/.build/caisson,host/cmd/caisson)
+	@cp bin/.build/caisson $@.new && mv $@.new $@
+
+bin/plugins/languages/plugin.yaml: $(SOURCES) | need-go bin/caisson
+	@echo "building bin/plugins/languages"
+	@$(call module,bin/.build/languages,plugins/languages)
+	@$(call install,languages,plugins/languages)
+
+bin/plugins/limits/plugin.yaml: $(SOURCES) | need-go bin/plugins/languages/plugin.yaml
+	@echo "building bin/plugins/limits"
+	@$(call module,bin/.build/limits,plugins/policies/limits)
+	@$(call install,limits,plugins/policies/limits)
+
+generate: need-go need-npm ## write the generated code again
+	tools/generate.sh
+
+clean: ## remove what was built and installed here; data stays
+	rm -rf bin tools/node_modules $(PACKS)/node_modules $(CLIENTS)/node_modules
+
+## Packages from npm ----------------------------------------------------------
+
+# Versions and integrity hashes are in the lock files, and no script of any
+# package runs. The copy of the lock file is written last: an interrupted
+# installation is repeated.
+PACKS   := plugins/wasm/packs
+CLIENTS := plugins/exec/clienttest/testdata
+
+packs: $(PACKS)/node_modules/.installed ## fetch the language interpreters
+clients: $(CLIENTS)/node_modules/.installed ## fetch the published clients that tests drive
+
+%/node_modules/.installed: %/package-lock.json %/package.json | need-npm
+	@echo "fetching $* from npm"
+	@cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@cp $*/package-lock.json $@
+
+## Running --------------------------------------------------------------------
+
+run: need-go ## build and serve on ADDR, with a development key and no fee
+	@test -e $(PACKS)/node_modules/.installed || $(MAKE) --no-print-directory need-npm
+	@$(MAKE) --no-print-directory -j3 build packs
+	@ADDR=$(ADDR) DATA=$(DATA) tools/run.sh
+
+## Quality --------------------------------------------------------------------
+
+test: build packs clients ## run every test, published clients included
+	$(GO) test $(TESTFLAGS) ./...
+
+race: need-go ## run every test under the race detector (needs a C compiler)
+	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
+	env -u CGO_ENABLED $(GO) test -race $(TESTFLAGS) ./...
+
+lint: need-go need-npm ## formatting, vet, staticcheck, import floors, generated code
+	tools/lint.sh
+
+bench: need-go packs ## run benchmarks; BENCH=regexp chooses
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+fuzz: need-go ## run every fuzz target for FUZZTIME (10s)
+	tools/fuzz.sh $(FUZZTIME)
+
+need-go:
+	@command -v $(GO) >/dev/null || { \
+		echo "Go is missing: install Go 1.26 or later and put it on PATH" >&2; exit 1; }
+
+need-npm:
+	@command -v node >/dev/null && command -v npm >/dev/null || { \
+		echo "npm is missing: install node 20 or later with npm; it fetches the language interpreters" >&2; exit 1; }
