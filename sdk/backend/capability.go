@@ -25,6 +25,9 @@ const (
 	CapFSEnum Capability = "fs_enum"
 	// CapNames: Sandbox.ID equals CreateSpec.Session.
 	CapNames Capability = "names"
+	// CapShared: every replica reaches the same sandboxes. Without it a sandbox
+	// lives on the machine whose plugin made it.
+	CapShared Capability = "shared"
 	// CapControl: programs may make programmatic calls (RunSpec.Control).
 	CapControl Capability = "control"
 	// CapNetwork: open networks and allow lists are enforced as asked.

@@ -28,6 +28,10 @@ type Limits struct {
 	DiskFiles int64 `json:"disk_files,omitempty"`
 }
 
+// ProgramDir is the marker that stands for the program directory in Step.Argv
+// and in Env values. It is language.Dir under the backend's own name.
+const ProgramDir = "{dir}"
+
 // RunSpec is one unit of work.
 type RunSpec struct {
 	Ref
@@ -39,8 +43,8 @@ type RunSpec struct {
 	// its own per run, and gone afterwards.
 	Program Program `json:"program"`
 	// Steps run in order, each only when the one before it exited 0. The last
-	// is the program. Occurrences of language.Dir ("{dir}") in Argv and Env
-	// values stand for the program directory; Args are never touched.
+	// is the program. ProgramDir in Argv and Env values stands for the
+	// program directory; Args are never touched.
 	Steps []Step `json:"steps"`
 	// Env is added to the sandbox's environment.
 	Env map[string]string `json:"env,omitempty"`

@@ -215,8 +215,8 @@ func TestDigestFollowsNoLink(t *testing.T) {
 	}
 	info, err := tr.root.Lstat("link")
 	tr.must(err)
-	if _, _, err := digest(context.Background(), tr.root, "link", info, 10); !errors.Is(err, errNotRegular) {
-		t.Errorf("opening a link: %v, want errNotRegular", err)
+	if _, _, err := digest(context.Background(), tr.root, "link", info, 10); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("opening a link: %v, want ErrNotRegular", err)
 	}
 }
 

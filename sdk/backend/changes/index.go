@@ -108,7 +108,7 @@ func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapsh
 			return nil
 		}
 		f, ix, err := x.look(ctx, root, p, o.MaxDigestBytes)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRegular) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotRegular) {
 			return nil
 		}
 		if err != nil {
@@ -144,7 +144,8 @@ func (x *Index) Digest(ctx context.Context, root *os.Root, rel string, maxBytes 
 	return f, err
 }
 
-var errNotRegular = errors.New("not a regular file")
+// ErrNotRegular says that a path is no regular file.
+var ErrNotRegular = errors.New("not a regular file")
 
 func (x *Index) look(ctx context.Context, root *os.Root, rel string, maxBytes int64) (File, indexed, error) {
 	info, err := root.Lstat(rel)
@@ -152,7 +153,7 @@ func (x *Index) look(ctx context.Context, root *os.Root, rel string, maxBytes in
 		return File{}, indexed{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return File{}, indexed{}, errNotRegular
+		return File{}, indexed{}, ErrNotRegular
 	}
 	f := File{Stamp: StampOf(info), Mode: uint32(info.Mode().Perm())}
 	x.mu.Lock()
@@ -189,7 +190,7 @@ func digest(ctx context.Context, root *os.Root, rel string, want fs.FileInfo, ma
 		return "", nil, err
 	}
 	if !info.Mode().IsRegular() || !os.SameFile(want, info) {
-		return "", nil, errNotRegular
+		return "", nil, ErrNotRegular
 	}
 	h := sha256.New()
 	n, err := copyContext(ctx, h, io.LimitReader(f, maxBytes+1))

@@ -1,0 +1,227 @@
+// Package embedded is the default backend: sandboxes are directories, programs
+// run in WebAssembly instances of their language's interpreter. It needs no
+// daemon, no root and no network, and gives programs none of them either.
+//
+// It joins three parts and adds the contract: package store keeps sandboxes,
+// package interp runs programs, package rootfs is what programs see.
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Name is the plugin's name in its manifest.
+const Name = "wasm"
+
+// StateSchema is the version of what the store keeps.
+const StateSchema = "1"
+
+// Engine runs programs. *interp.Engine is one.
+type Engine interface {
+	Run(ctx context.Context, p interp.Program) (interp.Result, error)
+	Languages() []interp.Language
+	Warm(ctx context.Context) error
+}
+
+// Options of New.
+type Options struct {
+	// Version is that of the manifest.
+	Version string
+	// Dir holds the sandboxes.
+	Dir    string
+	Engine Engine
+	// Quota bounds each sandbox's data.
+	Quota rootfs.Limits
+	Log   hclog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Backend implements backend.Backend and backend.KeepAliver.
+type Backend struct {
+	o     Options
+	store *store.Store
+
+	life  context.Context
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu      sync.RWMutex
+	configs map[string]config
+	warm    error // nil once the interpreters are ready
+}
+
+var (
+	_ backend.Backend    = (*Backend)(nil)
+	_ backend.KeepAliver = (*Backend)(nil)
+)
+
+// config is what an operator may set for one named config. The manifest's
+// schema has checked it before.
+type config struct {
+	// MaxSandboxes bounds live sandboxes; 0 means no bound.
+	MaxSandboxes int `json:"max_sandboxes"`
+}
+
+// New opens the store and begins to compile the interpreters. Close ends it.
+func New(o Options) (*Backend, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = hclog.NewNullLogger()
+	}
+	st, err := store.Open(o.Dir, store.Options{Quota: o.Quota, Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{o: o, store: st, configs: make(map[string]config), warm: errWarming}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.tasks.Go(b.warmUp)
+	b.tasks.Go(b.expire)
+	return b, nil
+}
+
+var errWarming = errors.New("interpreters are being compiled")
+
+// Close ends the background work and closes the store. Runs must be over.
+func (b *Backend) Close() error {
+	b.end()
+	b.tasks.Wait()
+	return b.store.Close()
+}
+
+func (b *Backend) warmUp() {
+	err := b.o.Engine.Warm(b.life)
+	if err != nil && b.life.Err() == nil {
+		b.o.Log.Error("interpreters did not compile", "error", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.warm = err
+}
+
+// Info describes the plugin.
+func (b *Backend) Info(context.Context) (backend.Info, error) {
+	return backend.Info{
+		Name:    Name,
+		Version: b.o.Version,
+		Capabilities: []backend.Capability{
+			backend.CapReconnect, backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapNames, backend.CapTTLRefresh,
+		},
+		Languages:   b.languages(),
+		StateSchema: []string{StateSchema},
+		MaxLimits:   backend.Limits{MemoryBytes: maxMemory, CPUs: 1, Processes: 1},
+	}, nil
+}
+
+// maxMemory is what a 32-bit address space leaves a guest.
+const maxMemory = 4<<30 - 64<<10
+
+// Health is ready once the interpreters are compiled and one language runs.
+func (b *Backend) Health(context.Context) (backend.Health, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if errors.Is(b.warm, errWarming) {
+		return backend.Health{Reason: b.warm.Error(), RetryAfter: time.Second}, nil
+	}
+	reason := "no interpreter is installed"
+	for _, l := range b.languages() {
+		if l.Missing == "" {
+			return backend.Health{Ready: true}, nil
+		}
+		reason = l.Missing
+	}
+	return backend.Health{Reason: reason}, nil
+}
+
+// toolchains name for the language table what each interpreter is.
+var toolchains = map[string]string{"py": "cpython", "js": "quickjs", "ts": "quickjs"}
+
+func (b *Backend) languages() []backend.LanguageSupport {
+	var out []backend.LanguageSupport
+	for _, l := range b.o.Engine.Languages() {
+		out = append(out, backend.LanguageSupport{ID: l.ID, Toolchain: toolchains[l.ID], Version: l.Version, Missing: l.Missing})
+	}
+	return out
+}
+
+// OpenConfig makes a named config usable.
+func (b *Backend) OpenConfig(_ context.Context, id string, raw json.RawMessage) error {
+	c, err := parseConfig("OpenConfig", raw)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.configs[id] = c
+	return nil
+}
+
+func parseConfig(op string, raw json.RawMessage) (config, error) {
+	var c config
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return c, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&c)
+	if err == nil && c.MaxSandboxes < 0 {
+		err = errors.New("max_sandboxes: must not be negative")
+	}
+	if err != nil {
+		e := backend.Errorf(backend.KindInvalidRequest, op, "config: %w", err)
+		e.Subject = backend.SubjectConfig
+		return c, e
+	}
+	return c, nil
+}
+
+// CloseConfig forgets a config; its sandboxes stay.
+func (b *Backend) CloseConfig(_ context.Context, id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.configs, id)
+	return nil
+}
+
+// Probe checks a config and says what would run.
+func (b *Backend) Probe(_ context.Context, raw json.RawMessage) (backend.ProbeReport, error) {
+	if _, err := parseConfig("Probe", raw); err != nil {
+		return backend.ProbeReport{}, err
+	}
+	r := backend.ProbeReport{Languages: b.languages()}
+	n := 0
+	for _, l := range r.Languages {
+		if l.Missing == "" {
+			n++
+		}
+	}
+	r.OK = n > 0
+	r.Detail = fmt.Sprintf("%d of %d languages installed", n, len(r.Languages))
+	return r, nil
+}
+
+func (b *Backend) config(op, id string) (config, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	c, ok := b.configs[id]
+	if !ok {
+		e := backend.Errorf(backend.KindNotFound, op, "config %q is not open", id)
+		e.Subject, e.Plane = backend.SubjectConfig, backend.PlaneControl
+		return c, e
+	}
+	return c, nil
+}

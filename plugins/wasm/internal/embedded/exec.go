@@ -1,0 +1,68 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// Exec runs one interpreter, for example ["python3", "-c", "..."]. There is no
+// shell and no other command here.
+func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.ExecResult, error) {
+	const op = "Exec"
+	if err := req.Check(); err != nil {
+		return backend.ExecResult{}, err
+	}
+	if req.Shell || req.User != "" || (req.Dir != "" && req.Dir != backend.DataDir) {
+		return backend.ExecResult{}, backend.Errorf(backend.KindUnsupported, op, "shell, user, dir: the embedded backend runs interpreters in %s only", backend.DataDir)
+	}
+	sb, err := b.use(op, req.Ref)
+	if err != nil {
+		return backend.ExecResult{}, err
+	}
+	defer sb.Release()
+	ctx, done, err := sb.Turn(ctx)
+	if err != nil {
+		return backend.ExecResult{}, sandboxError(op, err)
+	}
+	defer done()
+	timeout := time.Duration(orElse(int64(req.Timeout), int64(defaultWall)))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errWall)
+	defer cancel()
+	r := &run{b: b, sb: sb, spec: backend.RunSpec{Ref: req.Ref, Env: req.Env}}
+	var stdout, stderr bytes.Buffer
+	limit := orElse(req.MaxOutputBytes, defaultOutput)
+	r.out = capped{max: limit, to: keep(&stdout), fail: cancel}
+	r.err = capped{max: limit, to: keep(&stderr), fail: cancel}
+	defer r.clean()
+	if err := r.makeDirs(); err != nil {
+		return backend.ExecResult{}, err
+	}
+	res, err := b.o.Engine.Run(ctx, interp.Program{
+		Argv: argv(backend.Step{Argv: req.Argv[:1], Args: req.Argv[1:]}), Env: r.env(),
+		Stdin: bytes.NewReader(req.Stdin), Stdout: &r.out, Stderr: &r.err,
+		Data:  interp.Mount{Root: sb.Data, Quota: sb.Quota},
+		Tmp:   interp.Mount{Root: r.tmp, Quota: rootfs.NewQuota(b.o.Quota)},
+		Entry: r.entry,
+	})
+	if err != nil {
+		return backend.ExecResult{}, engineError(ctx, err)
+	}
+	r.finish(res)
+	return backend.ExecResult{
+		Stop: r.result.Stop, ExitCode: r.result.ExitCode, Signal: r.result.Signal, Wall: res.WallTime,
+		Stdout: stdout.Bytes(), StdoutTruncated: r.out.total > limit,
+		Stderr: stderr.Bytes(), StderrTruncated: r.err.total > limit,
+	}, nil
+}
+
+func keep(b *bytes.Buffer) func([]byte) error {
+	return func(p []byte) error {
+		b.Write(p)
+		return nil
+	}
+}

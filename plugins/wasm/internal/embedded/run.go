@@ -1,0 +1,383 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/changes"
+)
+
+// Defaults of a run that sets no limit (architecture §7).
+const (
+	defaultWall   = 30 * time.Second
+	defaultOutput = 1 << 20
+	// collectTimeout bounds the search for changes, which happens even when the
+	// caller is gone.
+	collectTimeout = 30 * time.Second
+)
+
+// programDir is what language.Dir ("{dir}") stands for here.
+const programDir = interp.EntryDir
+
+// Run carries out one unit of work.
+func (b *Backend) Run(ctx context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error) {
+	const op = "Run"
+	if spec.Control {
+		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "control: the embedded backend has no programmatic calls")
+	}
+	if spec.Dir != "" && spec.Dir != backend.DataDir {
+		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "dir: programs of the embedded backend start in %s", backend.DataDir)
+	}
+	sb, err := b.use(op, spec.Ref)
+	if err != nil {
+		return backend.RunResult{}, err
+	}
+	defer sb.Release()
+	defer sb.Touch()
+	caller := ctx
+	ctx, done, err := sb.Turn(ctx)
+	if err != nil {
+		return backend.RunResult{}, sandboxError(op, err)
+	}
+	defer done()
+	r := &run{b: b, sb: sb, spec: spec, io: rio}
+	defer r.clean()
+	if err := r.prepare(ctx); err != nil {
+		return backend.RunResult{}, err
+	}
+	if err := r.steps(ctx); err != nil {
+		return backend.RunResult{}, err
+	}
+	if sb.Deleted() {
+		r.result.Stop, r.result.Message = backend.StopLost, "the sandbox was deleted"
+		return r.result, nil
+	}
+	r.collect(context.WithoutCancel(caller))
+	return r.result, nil
+}
+
+// run is the state of one unit of work.
+type run struct {
+	b    *Backend
+	sb   *store.Sandbox
+	spec backend.RunSpec
+	io   backend.RunIO
+
+	dir    string
+	remove func() error
+	entry  *os.Root
+	tmp    *os.Root
+	before *changes.Snapshot
+	out    capped
+	err    capped
+	result backend.RunResult
+}
+
+// prepare makes the run's directories, places inputs and remembers what there
+// was. Nothing has run when it fails.
+func (r *run) prepare(ctx context.Context) error {
+	r.out = capped{max: orElse(r.spec.Limits.StdoutBytes, defaultOutput), to: r.io.Stdout}
+	r.err = capped{max: orElse(r.spec.Limits.StderrBytes, defaultOutput), to: r.io.Stderr}
+	if err := r.makeDirs(); err != nil {
+		return err
+	}
+	if err := r.entry.WriteFile(r.spec.Program.File, r.spec.Program.Source, 0o644); err != nil {
+		return fileError("Run", "program.file", err)
+	}
+	r.result.Usage.BytesIn = int64(len(r.spec.Program.Source))
+	for i, in := range r.spec.Inputs {
+		if err := r.input(ctx, i, in); err != nil {
+			return err
+		}
+	}
+	if !r.spec.Collect.Skip {
+		r.before = r.scan(ctx)
+	}
+	return ctx.Err()
+}
+
+// makeDirs makes the directories that live as long as the run.
+func (r *run) makeDirs() (err error) {
+	if r.dir, r.remove, err = r.b.store.Dir(); err != nil {
+		return sandboxError("Run", err)
+	}
+	for sub, root := range map[string]**os.Root{"entry": &r.entry, "tmp": &r.tmp} {
+		path := filepath.Join(r.dir, sub)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			return sandboxError("Run", err)
+		}
+		if *root, err = os.OpenRoot(path); err != nil {
+			return sandboxError("Run", err)
+		}
+	}
+	return nil
+}
+
+// input places one input. One that is optional and cannot be found is named in
+// the result instead.
+func (r *run) input(ctx context.Context, i int, in backend.Input) error {
+	rel, err := relative("Run", in.Path)
+	if err != nil {
+		return err
+	}
+	var e backend.Entry
+	switch {
+	case in.CopyFrom != nil:
+		e, err = r.copyFrom(ctx, rel, *in.CopyFrom)
+	case in.Chunked:
+		var content io.Reader
+		if content, err = r.io.Input(i); err == nil {
+			e, err = place(ctx, r.sb, rel, backend.WriteOptions{}, content)
+		}
+	default:
+		e, err = place(ctx, r.sb, rel, backend.WriteOptions{}, bytes.NewReader(in.Inline))
+	}
+	if in.Optional && backend.IsNotFound(err) {
+		r.result.MissingInputs = append(r.result.MissingInputs, in.Path)
+		return nil
+	}
+	r.result.Usage.BytesIn += e.Size
+	return fileError("Run", in.Path, err)
+}
+
+// copyFrom places a file of another sandbox. Content other than the pinned one
+// is as good as absent, and replaces nothing.
+func (r *run) copyFrom(ctx context.Context, rel string, src backend.CopySource) (backend.Entry, error) {
+	f, _, err := r.b.ReadFile(ctx, backend.Ref{Config: r.spec.Config, ID: src.ID}, src.Path)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	defer f.Close()
+	return place(ctx, r.sb, rel, backend.WriteOptions{}, &pinned{r: f, want: src.SHA256, path: src.Path, hash: sha256.New()})
+}
+
+// pinned reads to the end only content with the right digest.
+type pinned struct {
+	r    io.Reader
+	want string
+	path string
+	hash hash.Hash
+}
+
+func (p *pinned) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.hash.Write(b[:n])
+	if errors.Is(err, io.EOF) && p.want != "" && hex.EncodeToString(p.hash.Sum(nil)) != p.want {
+		e := backend.Errorf(backend.KindNotFound, "Run", "%s: the file has other content by now", p.path)
+		e.Subject, e.Plane = backend.SubjectFile, backend.PlaneData
+		return n, e
+	}
+	return n, err
+}
+
+// steps runs the plan until a step does not exit 0.
+func (r *run) steps(ctx context.Context) error {
+	wall := orElse(int64(r.spec.Limits.Wall), int64(defaultWall))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(wall), errWall)
+	defer cancel()
+	var once sync.Once
+	var refused error
+	start := func() {
+		once.Do(func() {
+			if refused = r.io.Started(); refused != nil {
+				cancel()
+			}
+		})
+	}
+	r.out.fail, r.err.fail = cancel, cancel
+	tmpQuota := rootfs.NewQuota(r.b.o.Quota)
+	started := false
+	for i, step := range r.spec.Steps {
+		p := interp.Program{
+			Argv:        argv(step),
+			Env:         r.env(),
+			Stdout:      &r.out,
+			Stderr:      &r.err,
+			Data:        interp.Mount{Root: r.sb.Data, Quota: r.sb.Quota},
+			Tmp:         interp.Mount{Root: r.tmp, Quota: tmpQuota},
+			Entry:       r.entry,
+			MemoryBytes: r.spec.Limits.MemoryBytes,
+			Started:     start,
+		}
+		if r.spec.Stdin && i == len(r.spec.Steps)-1 {
+			p.Stdin = r.io.Stdin()
+		}
+		res, err := r.b.o.Engine.Run(ctx, p)
+		if err != nil {
+			if started { // an earlier step ran: this is its result's end
+				r.result.Stop, r.result.ExitCode, r.result.Message = stopOf(ctx), -1, "a later step could not start"
+				break
+			}
+			return engineError(ctx, err)
+		}
+		started = true
+		r.result.Step = i
+		r.finish(res)
+		if res.Reason != interp.ReasonExit || res.Code != 0 {
+			break
+		}
+	}
+	if refused != nil {
+		return fmt.Errorf("start was refused: %w", refused)
+	}
+	r.result.StdoutBytes, r.result.StdoutTruncated = r.out.total, r.out.total > r.out.max
+	r.result.StderrBytes, r.result.StderrTruncated = r.err.total, r.err.total > r.err.max
+	r.result.Usage.BytesOut = r.out.total + r.err.total
+	return nil
+}
+
+var errWall = errors.New("wall limit")
+
+// finish enters the outcome of one step.
+func (r *run) finish(res interp.Result) {
+	out := &r.result
+	out.Usage.Wall += res.WallTime
+	out.Usage.PeakMemoryBytes = max(out.Usage.PeakMemoryBytes, res.PeakMemoryBytes)
+	out.ExitCode = -1
+	switch res.Reason {
+	case interp.ReasonExit:
+		out.Stop, out.ExitCode = backend.StopExit, res.Code
+		if res.Err != nil { // the interpreter itself gave up
+			out.Signal, out.Message = signals[res.Code], res.Err.Error()
+		}
+	case interp.ReasonTimeout:
+		out.Stop = backend.StopTimeout
+	case interp.ReasonMemory:
+		out.Stop = backend.StopMemory
+	default:
+		out.Stop = backend.StopCanceled
+	}
+}
+
+var signals = map[int]string{134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV"}
+
+func stopOf(ctx context.Context) backend.StopReason {
+	if errors.Is(context.Cause(ctx), errWall) {
+		return backend.StopTimeout
+	}
+	return backend.StopCanceled
+}
+
+// engineError types a run that did not start.
+func engineError(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errWall) {
+		return ctx.Err()
+	}
+	kind := backend.KindInternal
+	switch {
+	case errors.Is(err, interp.ErrUnknownInterpreter), errors.Is(err, interp.ErrMissingPack):
+		kind = backend.KindUnsupported
+	case errors.Is(err, interp.ErrBadProgram):
+		kind = backend.KindInvalidRequest
+	case errors.Is(err, interp.ErrBusy):
+		kind = backend.KindCapacity
+	case errors.Is(err, interp.ErrClosed):
+		kind = backend.KindUnavailable
+	}
+	e := backend.Errorf(kind, "Run", "%w", err)
+	e.Provider, e.Subject = Name, backend.SubjectRun
+	return e
+}
+
+// argv resolves a step: the program directory stands in for its marker in what
+// the table wrote, never in what the caller did.
+func argv(s backend.Step) []string {
+	out := make([]string, 0, len(s.Argv)+len(s.Args))
+	for _, a := range s.Argv {
+		out = append(out, strings.ReplaceAll(a, backend.ProgramDir, programDir))
+	}
+	if out[0] == "qjs" && len(out) > 1 && strings.HasSuffix(out[1], ".ts") {
+		out[0] = "ts"
+	} else if out[0] == "qjs" {
+		out[0] = "node"
+	}
+	return append(out, s.Args...)
+}
+
+func (r *run) env() map[string]string {
+	env := maps.Clone(r.sb.Record.Env)
+	if env == nil {
+		env = make(map[string]string)
+	}
+	for k, v := range r.spec.Env {
+		env[k] = strings.ReplaceAll(v, backend.ProgramDir, programDir)
+	}
+	return env
+}
+
+// collect finds what changed, also for a caller who is gone.
+func (r *run) collect(ctx context.Context) {
+	if r.spec.Collect.Skip {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	d := changes.Diff(r.before, r.scan(ctx), r.spec.Collect)
+	r.result.Changed, r.result.Deleted, r.result.Skipped, r.result.CollectFailed = d.Changed, d.Deleted, d.Skipped, d.Failed
+	for _, e := range d.Changed {
+		r.result.Usage.BytesOut += e.Size
+	}
+}
+
+// scan returns nil when the tree cannot be read, which is not an empty tree.
+func (r *run) scan(ctx context.Context) *changes.Snapshot {
+	s, err := r.sb.Index.Scan(ctx, r.sb.Data, changes.ScanOptions{
+		Exclude:        r.spec.Collect.Exclude,
+		MaxDigestBytes: changes.Defaults(r.spec.Collect).MaxFileBytes,
+	})
+	if err != nil {
+		r.b.o.Log.Warn("changes cannot be established", "run", r.spec.RunID, "error", err)
+		return nil
+	}
+	return s
+}
+
+func (r *run) clean() {
+	for _, root := range []*os.Root{r.entry, r.tmp} {
+		if root != nil {
+			root.Close()
+		}
+	}
+	if r.remove != nil {
+		if err := r.remove(); err != nil {
+			r.b.o.Log.Warn("a run directory stays until the next start", "run", r.spec.RunID, "error", err)
+		}
+	}
+}
+
+// capped passes on the head of a stream, and counts and drops the rest, so that
+// a talkative program neither fills memory nor waits.
+type capped struct {
+	max   int64
+	total int64
+	to    func([]byte) error
+	fail  func() // nobody listens any more
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	room := max(0, c.max-c.total)
+	c.total += int64(len(p))
+	if head := p[:min(int64(len(p)), room)]; len(head) > 0 {
+		if err := c.to(head); err != nil {
+			c.fail()
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
