@@ -136,6 +136,17 @@ func (k *Keys) FileID(session, path, sha256 string) string {
 	return k.rings[0].fileID(session, path, sha256)
 }
 
+// FileIDs returns the id under every key, newest first: an id handed out before
+// a rotation was made with an older one. A list of files is indexed with it once
+// where IsFile would be asked for each.
+func (k *Keys) FileIDs(session, path, sha256 string) []string {
+	out := make([]string, len(k.rings))
+	for i, r := range k.rings {
+		out[i] = r.fileID(session, path, sha256)
+	}
+	return out
+}
+
 // IsFile reports whether id names this version of this file under any key.
 func (k *Keys) IsFile(id, session, path, sha256 string) bool {
 	for _, r := range k.rings {

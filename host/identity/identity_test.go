@@ -97,6 +97,9 @@ func TestRotation(t *testing.T) {
 	if !k.IsFile(file, id, "a.csv", "00") {
 		t.Error("a file id made before the rotation no longer matches")
 	}
+	if ids := k.FileIDs(id, "a.csv", "00"); len(ids) != 2 || ids[0] != k.FileID(id, "a.csv", "00") || ids[1] != file {
+		t.Errorf("FileIDs = %q, want the new id and then the old one %q", ids, file)
+	}
 	if k.FileID(id, "a.csv", "00") == file {
 		t.Error("new file ids are still made with the old secret")
 	}

@@ -1,0 +1,105 @@
+// Drives published clients of the code API for the Go test next to this
+// directory: reads one JSON request per line from stdin and answers each with
+// one line on descriptor 3, because the clients log to stdout and stderr.
+//
+//   node driver.mjs BASE_URL
+import { createWriteStream } from 'node:fs';
+import http from 'node:http';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import axios from 'axios';
+import FormData from 'form-data';
+
+const base = process.argv[2];
+process.env.LIBRECHAT_CODE_BASEURL = base; // clients up to 3.5 read it when they load
+
+const modules = new Map();
+async function load(client) {
+  if (!modules.has(client)) modules.set(client, await import(client));
+  return modules.get(client);
+}
+
+// The credential the way each generation takes it; the oldest one sends the
+// header itself.
+const auth = (key) => ({ apiKey: key, authHeaders: async () => ({ 'X-API-Key': key }) });
+async function codeTool({ client, key }) {
+  const { createCodeExecutionTool } = await load(client);
+  if (client === '@librechat/agents') {
+    return createCodeExecutionTool({ baseUrl: base, authHeaders: auth(key).authHeaders });
+  }
+  return createCodeExecutionTool(auth(key));
+}
+
+// What the application around the client sends its own requests with.
+const headers = ({ key }) => ({ 'User-Agent': 'LibreChat/1.0', 'User-Id': 'user-1', 'X-API-Key': key });
+const agent = new http.Agent({ keepAlive: false });
+const request = (options) => axios.request({ httpAgent: agent, validateStatus: () => true, ...options });
+
+const sessions = new Map(); // the memory of ToolNode
+
+const operations = {
+  // One call of the tool, with the references a host injects.
+  async exec(r) {
+    const tool = await codeTool(r);
+    const call = { id: 'call_1', name: tool.name, args: r.args, ...r.extra };
+    const message = await tool.invoke({ type: 'tool_call', ...call }, { toolCall: call });
+    return { content: message.content, artifact: message.artifact };
+  },
+
+  // One call through the client's own tool node, which remembers sessions.
+  async turn(r) {
+    const { ToolNode, AIMessage } = await load(r.client);
+    const tool = await codeTool(r);
+    const node = new ToolNode({ tools: [tool], sessions });
+    const { messages } = await node.invoke({
+      messages: [new AIMessage({ content: '', tool_calls: [{ id: 'call_1', name: tool.name, args: r.args }] })],
+    });
+    return { content: messages[0].content, artifact: messages[0].artifact };
+  },
+
+  // What a host does with the files that a user attached.
+  async attach(r) {
+    sessions.set('execute_code', { session_id: r.session_id, files: r.files, lastUpdated: Date.now() });
+    return {};
+  },
+
+  async list(r) {
+    const { fetchSessionFiles } = await load(r.client);
+    return fetchSessionFiles(base, r.session_id, undefined, auth(r.key).authHeaders);
+  },
+
+  // A stream of unknown length makes the request chunked.
+  async upload(r) {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(r.fields ?? {})) form.append(name, value);
+    for (const { name, base64 } of r.files) {
+      form.append('file', Readable.from([Buffer.from(base64, 'base64')]), name);
+    }
+    const reply = await request({
+      method: 'post',
+      url: `${base}${r.path}`,
+      data: form,
+      headers: { 'Content-Type': 'multipart/form-data', ...headers(r) },
+      maxBodyLength: 150 << 20,
+      maxContentLength: 150 << 20,
+    });
+    return { status: reply.status, body: reply.data };
+  },
+
+  async get(r) {
+    const reply = await request({ url: `${base}${r.path}`, headers: headers(r), responseType: 'arraybuffer' });
+    return { status: reply.status, headers: { ...reply.headers }, base64: Buffer.from(reply.data).toString('base64') };
+  },
+};
+
+const out = createWriteStream(null, { fd: 3 });
+for await (const line of createInterface({ input: process.stdin })) {
+  const r = JSON.parse(line);
+  let answer;
+  try {
+    answer = { result: await operations[r.op](r) };
+  } catch (error) {
+    answer = { error: String(error?.message ?? error) };
+  }
+  out.write(JSON.stringify(answer) + '\n');
+}

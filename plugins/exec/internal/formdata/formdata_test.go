@@ -1,0 +1,183 @@
+package formdata
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/textproto"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+const contentType = "multipart/form-data; boundary=BB"
+
+func body(parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString("--BB\r\n" + p + "\r\n")
+	}
+	return b.String() + "--BB--\r\n"
+}
+
+func file(disposition, content string) string {
+	return "Content-Disposition: " + disposition + "\r\n\r\n" + content
+}
+
+func TestFileNamesSurvive(t *testing.T) {
+	for _, tt := range []struct{ disposition, want string }{
+		{`form-data; name="file"; filename="skills/demo/SKILL.md"`, "skills/demo/SKILL.md"},
+		{`form-data; name="file"; filename="../../etc/passwd"`, "../../etc/passwd"},
+		{`form-data; name="file"; filename="my données 数据 %22q%22.csv"`, "my données 数据 %22q%22.csv"},
+		{`form-data; name="file"; filename="C:\dir\x.csv"`, `C:\dir\x.csv`},
+		{`form-data; name="file"; filename="a \"b\".csv"`, `a "b".csv`},
+		{`form-data; name="file"; filename*=UTF-8''na%C3%AFve.txt`, "naïve.txt"},
+		{`FORM-DATA; NAME=file; FILENAME=x.csv`, "x.csv"},
+		{`form-data; name="file"; filename=""`, ""},
+	} {
+		r, err := Open(contentType, strings.NewReader(body(file(tt.disposition, "x"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.Next()
+		if err != nil || !p.File || p.Name != "file" || p.FileName != tt.want {
+			t.Errorf("%s: %+v, %v; want the name %q", tt.disposition, p, err, tt.want)
+		}
+	}
+}
+
+func TestPartsInOrder(t *testing.T) {
+	r, err := Open(contentType, iotest.OneByteReader(strings.NewReader(body(
+		file(`form-data; name="kind"`, "skill"),
+		file(`form-data; name="file"; filename="a"`, "\r\n--B is no boundary, nor is --BB\r\n"),
+		file(`form-data; name="file"; filename="skipped"`, "unread"),
+		file(`form-data; name="id"`, strings.Repeat("x", 11)),
+	))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := p.Field(10); err != nil || v != "skill" || p.File {
+		t.Errorf("field = %q, %v, file %v", v, err, p.File)
+	}
+	if p, err = r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(p.Body); err != nil || string(b) != "\r\n--B is no boundary, nor is --BB\r\n" {
+		t.Errorf("body = %q, %v", b, err)
+	}
+	for range 2 {
+		if p, err = r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Field(10); err == nil || !strings.Contains(err.Error(), `"id"`) {
+		t.Errorf("a field beyond its limit: %v, want an error naming it", err)
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("after the last part: %v", err)
+	}
+}
+
+func TestNotFormData(t *testing.T) {
+	for _, ct := range []string{
+		"", "application/json", "multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=BB",
+		"multipart/form-data; boundary=" + strings.Repeat("x", 71), "multipart/form-data; boundary=\"",
+	} {
+		if _, err := Open(ct, strings.NewReader("")); !errors.Is(err, ErrNotFormData) {
+			t.Errorf("Open(%q) = %v", ct, err)
+		}
+	}
+}
+
+// A body that breaks off is never taken for one that ends.
+func TestBrokenBodies(t *testing.T) {
+	whole := body(file(`form-data; name="file"; filename="a"`, "content"), file(`form-data; name="x"`, "y"))
+	for n := range len(whole) - len("--\r\n") {
+		if err := drain(strings.NewReader(whole[:n])); err == nil {
+			t.Fatalf("the first %d of %d bytes read as a whole body", n, len(whole))
+		} else if _, ok := errors.AsType[*FormatError](err); !ok {
+			t.Fatalf("the first %d bytes: %v, want a FormatError", n, err)
+		}
+	}
+	for _, part := range []string{"\r\nno header", "Content-Disposition: attachment\r\n\r\n", "Content-Disposition: form-data; name=\"a\"; name=\"b\"\r\n\r\n", "broken header\r\n\r\n"} {
+		if _, ok := errors.AsType[*FormatError](drain(strings.NewReader(body(part)))); !ok {
+			t.Errorf("part %q: no FormatError", part)
+		}
+	}
+}
+
+// Why a request cannot be read decides its status: it is not hidden.
+func TestReadErrorsPassThrough(t *testing.T) {
+	broken := errors.New("idle")
+	whole := body(file(`form-data; name="file"; filename="a"`, strings.Repeat("x", 8192)))
+	for _, n := range []int{0, 10, 60, 5000} {
+		err := drain(io.MultiReader(strings.NewReader(whole[:n]), iotest.ErrReader(broken)))
+		if !errors.Is(err, broken) {
+			t.Errorf("an error after %d bytes came back as %v", n, err)
+		}
+	}
+}
+
+func drain(r io.Reader) error {
+	m, err := Open(contentType, r)
+	if err != nil {
+		return err
+	}
+	for {
+		p, err := m.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, p.Body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func FuzzDisposition(f *testing.F) {
+	for _, s := range []string{`form-data; name="file"; filename="a/b"`, `form-data; name=x; filename*=UTF-8''%41`, "form-data;;", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		name, filename, file, err := disposition(v)
+		if err != nil && (name != "" || filename != "" || file) {
+			t.Errorf("disposition(%q) = %q, %q, %v beside %v", v, name, filename, file, err)
+		}
+	})
+}
+
+// What our writer writes, our reader reads; anything else is an error, not a panic.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte(body(file(`form-data; name="file"; filename="a"`, "x"))), "content")
+	f.Fuzz(func(t *testing.T, raw []byte, content string) {
+		_ = drain(bytes.NewReader(raw))
+
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		part, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {`form-data; name="file"; filename="x"`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(part, content)
+		w.Close()
+		r, err := Open(w.FormDataContentType(), &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(p.Body); err != nil || string(got) != content {
+			t.Errorf("read %q, %v; wrote %q", got, err, content)
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func join(t *testing.T, q *queue.Queue, tenant string) *queue.Place {
+	t.Helper()
+	p, err := q.Join(tenant)
+	if err != nil {
+		t.Fatalf("Join(%q): %v", tenant, err)
+	}
+	return p
+}
+
+// waitInOrder waits for a place in a goroutine of its own and reports its name.
+func waitInOrder(t *testing.T, p *queue.Place, name string, order chan<- string) {
+	go func() {
+		if err := p.Wait(t.Context()); err != nil {
+			name = fmt.Sprintf("%s: %v", name, err)
+		}
+		order <- name
+	}()
+	synctest.Wait()
+}
+
+func TestTenantsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 1, Waiting: 10, TenantRunning: 1, TenantWaiting: 5})
+		first := join(t, q, "a")
+		if err := first.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan string, 10)
+		places := make(map[string]*queue.Place)
+		for _, name := range []string{"a1", "a2", "a3", "b1", "b2"} {
+			places[name] = join(t, q, name[:1])
+			waitInOrder(t, places[name], name, order)
+		}
+		first.Leave()
+		var got []string
+		for range 5 {
+			name := <-order
+			got = append(got, name)
+			places[name].Leave()
+		}
+		if want := []string{"a1", "b1", "a2", "b2", "a3"}; !slices.Equal(got, want) {
+			t.Errorf("order = %v, want %v", got, want)
+		}
+	})
+}
+
+func TestATenantAtItsCapLetsOthersPass(t *testing.T) {
+	q := queue.New(queue.Limits{Running: 3, Waiting: 10, TenantRunning: 1, TenantWaiting: 5})
+	a := join(t, q, "a")
+	if err := a.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stuck := join(t, q, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := stuck.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Wait beyond the tenant's cap = %v, want to wait", err)
+	}
+	if err := join(t, q, "b").Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The first leaves: the place that waits still may run.
+	a.Leave()
+	if err := stuck.Wait(t.Context()); err != nil {
+		t.Errorf("Wait after the cap was free again: %v", err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	q := queue.New(queue.Limits{Running: 2, Waiting: 2, TenantRunning: 1, TenantWaiting: 1})
+	a1, _ := join(t, q, "a"), join(t, q, "a")
+	_, err := q.Join("a")
+	full, ok := errors.AsType[*queue.FullError](err)
+	if !ok || full.Places != 2 || full.Running != 1 {
+		t.Fatalf("a third place of a = %v, want a FullError of 2 places, 1 running", err)
+	}
+	join(t, q, "b")
+	join(t, q, "c")
+	if _, err := q.Join("d"); !errors.As(err, &full) || full.Places != 4 {
+		t.Fatalf("a fifth place = %v, want a FullError of 4", err)
+	}
+	a1.Leave()
+	a1.Leave() // a second time changes nothing
+	join(t, q, "a")
+	if _, err := q.Join("a"); err == nil {
+		t.Error("leaving twice made room for two")
+	}
+}
+
+// A place that leaves while it waits neither blocks nor takes anybody's turn.
+func TestLeaveWhileWaiting(t *testing.T) {
+	q := queue.New(queue.Limits{Running: 1, Waiting: 5, TenantRunning: 1, TenantWaiting: 5})
+	a := join(t, q, "a")
+	if err := a.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone, next := join(t, q, "a"), join(t, q, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for _, p := range []*queue.Place{gone, next} {
+		if err := p.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	gone.Leave()
+	a.Leave()
+	if err := next.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	q := queue.New(queue.Limits{Running: 1, Waiting: 1, TenantRunning: 1, TenantWaiting: 1})
+	p := join(t, q, "a")
+	q.Close()
+	if _, err := q.Join("a"); !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("Join after Close = %v", err)
+	}
+	if err := p.Wait(t.Context()); err != nil {
+		t.Errorf("a place taken before Close cannot run: %v", err)
+	}
+	select {
+	case <-q.Empty():
+		t.Error("empty while somebody runs")
+	default:
+	}
+	p.Leave()
+	<-q.Empty()
+	q.Close()
+}
+
+// 8 tenants, 400 runs, some of which give up: the caps hold at every moment and
+// everything is given back.
+func TestHammer(t *testing.T) {
+	limits := queue.Limits{Running: 5, Waiting: 1000, TenantRunning: 2, TenantWaiting: 1000}
+	q := queue.New(limits)
+	var mu sync.Mutex
+	total, mine := 0, make(map[string]int)
+	var wg sync.WaitGroup
+	for i := range 400 {
+		name := fmt.Sprint(i % 8)
+		wg.Go(func() {
+			p, err := q.Join(name)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer p.Leave()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%5 == 0 {
+				time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, cancel)
+			}
+			if p.Wait(ctx) != nil {
+				return
+			}
+			mu.Lock()
+			total++
+			mine[name]++
+			if total > limits.Running || mine[name] > limits.TenantRunning {
+				t.Errorf("%d run, %d of tenant %s", total, mine[name], name)
+			}
+			mu.Unlock()
+			for range rand.IntN(100) {
+				_ = fmt.Sprint(i)
+			}
+			mu.Lock()
+			total--
+			mine[name]--
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	q.Close()
+	<-q.Empty()
+}
