@@ -1,0 +1,110 @@
+package clienttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// server is a running `caisson serve`.
+type server struct {
+	url string // http://HOST:PORT
+	key string
+}
+
+// startServer runs the built server with a data directory of its own, waits
+// until a run would succeed, and stops it with the test.
+func startServer(t *testing.T) server {
+	t.Helper()
+	binary, err := filepath.Abs(filepath.FromSlash("../../../bin/caisson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		need(t, "bin/caisson is missing; run \"make build\"")
+	}
+	s := server{key: "a-key-of-the-test"}
+	addr := freeAddress(t)
+	s.url = "http://" + addr
+
+	cmd := exec.Command(binary, "serve", "--addr", addr, "--data", t.TempDir())
+	cmd.Env = append(os.Environ(), "CODE_EXEC_API_KEY="+s.key, "CODE_EXEC_FEE_CENTS=0")
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	t.Cleanup(func() {
+		err := cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case werr := <-exited:
+			err = errors.Join(err, werr)
+		case <-time.After(time.Minute):
+			err = errors.Join(err, errors.New("still running a minute after SIGTERM"), cmd.Process.Kill())
+			<-exited
+		}
+		if err != nil {
+			t.Errorf("stop server: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", &log)
+		}
+	})
+
+	// The interpreters may have to be compiled first.
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := healthy(ctx, s.url)
+		if err == nil {
+			return s
+		}
+		select {
+		case <-tick.C:
+		case err := <-exited:
+			exited <- err // for the cleanup
+			t.Fatalf("the server ended: %v", err)
+		case <-ctx.Done():
+			t.Fatalf("the server is not ready: %v", err)
+		}
+	}
+}
+
+func healthy(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/exec/health", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("health is %s", response.Status)
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
+// freeAddress finds a port that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
