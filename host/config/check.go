@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -45,7 +46,7 @@ var (
 	idExpr     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	pluginExpr = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	nameExpr   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	walletExpr = regexp.MustCompile(`^[!-~]{1,256}$`)
+	orgExpr    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@/-]{0,127}$`)
 	envExpr    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
@@ -59,14 +60,11 @@ func (c *checker) file(f File) {
 	if _, port, err := net.SplitHostPort(f.Listen); err != nil || !validPort(port) {
 		c.fail("listen", `must be HOST:PORT, such as "127.0.0.1:8080"`)
 	}
-	if f.Data == "" {
-		c.fail("data", "must name a directory")
-	}
 	c.match("deployment", f.Deployment, nameExpr)
 	if f.Node != "" {
 		c.match("node", f.Node, nameExpr)
 	}
-	c.match("brand_org", f.BrandOrg, nameExpr)
+	c.match("brand_org", f.BrandOrg, orgExpr)
 	for i, d := range f.Plugins.Dirs {
 		if d == "" {
 			c.fail(fmt.Sprintf("plugins.dirs[%d]", i), "must name a directory")
@@ -103,7 +101,7 @@ func (c *checker) backends(f File) {
 		seen[b.ID] = b
 		c.match(at+".plugin", b.Plugin, pluginExpr)
 		if b.Tenant != "" {
-			c.match(at+".tenant", b.Tenant, nameExpr)
+			c.match(at+".tenant", b.Tenant, orgExpr)
 		}
 		for name, s := range b.Secrets {
 			c.secret(fmt.Sprintf("%s.secrets.%s", at, name), s)
@@ -140,14 +138,9 @@ func (c *checker) limits(l, most Limits) {
 }
 
 func (c *checker) admission(a Admission) {
-	seen := make(map[string]bool)
 	for i, k := range a.ServiceKeys {
 		at := fmt.Sprintf("admission.service_keys[%d]", i)
-		c.match(at+".id", k.ID, idExpr)
-		if k.ID != "" && seen[k.ID] {
-			c.fail(at+".id", "%q is used twice", k.ID)
-		}
-		seen[k.ID] = true
+		c.match(at+".id", k.ID, nameExpr)
 		switch {
 		case (k.KeyEnv == "") == (k.KeyFile == ""):
 			c.fail(at, "needs either key_env or key_file")
@@ -156,20 +149,26 @@ func (c *checker) admission(a Admission) {
 		}
 	}
 	if a.ServiceKeyWallet != "" {
-		c.match("admission.service_key_wallet", a.ServiceKeyWallet, walletExpr)
+		c.match("admission.service_key_wallet", a.ServiceKeyWallet, orgExpr)
 	}
 	if a.Bearer == nil {
 		return
 	}
+	if a.IgnoreBearer {
+		c.fail("admission.ignore_bearer", "excludes bearer: keep one of them")
+	}
 	for _, required := range []struct{ key, value string }{
-		{"issuer", a.Bearer.Issuer},
-		{"audience", a.Bearer.Audience},
-		{"jwks_url", a.Bearer.JWKSURL},
-		{"org_claim", a.Bearer.OrgClaim},
+		{"issuer", a.Bearer.Issuer}, {"jwks_url", a.Bearer.JWKSURL},
 	} {
 		if required.value == "" {
 			c.fail("admission.bearer."+required.key, "is required")
 		}
+	}
+	if len(a.Bearer.Audiences) == 0 || slices.Contains(a.Bearer.Audiences, "") {
+		c.fail("admission.bearer.audiences", "must list at least one audience, and no empty one")
+	}
+	if time.Duration(a.Bearer.Leeway) > maxLeeway {
+		c.fail("admission.bearer.leeway", "must be at most %v", maxLeeway)
 	}
 	if a.Bearer.JWKSURL != "" && !trustworthy(a.Bearer.JWKSURL) {
 		c.fail("admission.bearer.jwks_url", "must be an https URL (plain http only to this machine)")
@@ -184,6 +183,9 @@ func (c *checker) secret(field string, s Secret) {
 		c.match(field+".env", s.Env, envExpr)
 	}
 }
+
+// maxLeeway bounds how long an expired token may still be good.
+const maxLeeway = 5 * time.Minute
 
 // trustworthy: whoever can answer for the key set can mint tokens.
 func trustworthy(raw string) bool {

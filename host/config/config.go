@@ -9,7 +9,7 @@ import (
 type File struct {
 	// Listen is the address to serve on, HOST:PORT.
 	Listen string `yaml:"listen"`
-	// Data is the data directory.
+	// Data is the data directory; empty leaves the choice to the program.
 	Data string `yaml:"data"`
 	// Deployment tells this deployment's sandboxes from others at a shared
 	// provider; Node names this machine for backends that keep sandboxes on it.
@@ -37,6 +37,7 @@ type File struct {
 	MaxLimits Limits `yaml:"max_limits"`
 
 	Sessions  Sessions  `yaml:"sessions"`
+	Requests  Requests  `yaml:"requests"`
 	Uploads   Uploads   `yaml:"uploads"`
 	Artifacts Artifacts `yaml:"artifacts"`
 	Queue     Queue     `yaml:"queue"`
@@ -92,12 +93,19 @@ type Sessions struct {
 	Sweep        Duration `yaml:"sweep"`
 }
 
+// Requests bound what a caller may send to run.
+type Requests struct {
+	// MaxBytes is the most that one JSON body may hold.
+	MaxBytes Size `yaml:"max_bytes"`
+}
+
 // Uploads bound what callers store without running anything.
 type Uploads struct {
-	// MaxBytes is the most that one request may carry.
-	MaxBytes Size `yaml:"max_bytes"`
-	// TenantFiles and TenantBytes bound what a tenant has uploaded and no run
-	// has used yet.
+	// MaxBytes is the most that one file may hold, MaxFiles how many one request
+	// may bring.
+	MaxBytes Size  `yaml:"max_bytes"`
+	MaxFiles Count `yaml:"max_files"`
+	// TenantFiles and TenantBytes bound what one organisation keeps in uploads.
 	TenantFiles Count `yaml:"tenant_files"`
 	TenantBytes Size  `yaml:"tenant_bytes"`
 }
@@ -109,21 +117,28 @@ type Artifacts struct {
 	MaxDepth     Count `yaml:"max_depth"`
 }
 
-// Queue bounds runs that wait.
+// Queue bounds the runs that are under way and those that wait, in all and for
+// each organisation. What exceeds it is refused with 429.
 type Queue struct {
-	// TenantRuns is how many runs of one tenant may be under way at once, and
-	// TenantWaiting how many more may wait; what exceeds both is refused (429).
-	TenantRuns    Count `yaml:"tenant_runs"`
+	Running       Count `yaml:"running"`
+	Waiting       Count `yaml:"waiting"`
+	TenantRunning Count `yaml:"tenant_running"`
 	TenantWaiting Count `yaml:"tenant_waiting"`
+	// MaxWait is how long a run waits for its turn.
+	MaxWait Duration `yaml:"max_wait"`
 }
 
 // Admission says who is let in.
 type Admission struct {
-	// ServiceKeys admit for BrandOrg.
+	// ServiceKeys admit for BrandOrg. Two of one id count as one, so that a key
+	// can be rotated while both are in use.
 	ServiceKeys []ServiceKey `yaml:"service_keys"`
 	// ServiceKeyWallet pays for runs under a service key; empty means that such
 	// runs are unbilled.
 	ServiceKeyWallet string `yaml:"service_key_wallet"`
+	// IgnoreBearer passes over tokens beside a service key instead of refusing
+	// them; it excludes Bearer.
+	IgnoreBearer bool `yaml:"ignore_bearer"`
 	// Bearer, when set, admits users by token.
 	Bearer *Bearer `yaml:"bearer"`
 }
@@ -141,13 +156,15 @@ func (k ServiceKey) Secret() Secret { return Secret{Env: k.KeyEnv, File: k.KeyFi
 
 // Bearer says which tokens are accepted.
 type Bearer struct {
-	Issuer   string `yaml:"issuer"`
-	Audience string `yaml:"audience"`
-	JWKSURL  string `yaml:"jwks_url"`
-	// OrgClaim names the claim that holds the tenant, UserClaim the user.
-	OrgClaim  string `yaml:"org_claim"`
-	UserClaim string `yaml:"user_claim"`
-	// Leeway is how far clocks may differ.
+	Issuer string `yaml:"issuer"`
+	// Audiences: a token must be for one of them.
+	Audiences []string `yaml:"audiences"`
+	JWKSURL   string   `yaml:"jwks_url"`
+	// OrgClaim names the claim that holds the organisation, PayerClaim that of
+	// the wallet; empty means "org_id", and that the organisation pays.
+	OrgClaim   string `yaml:"org_claim"`
+	PayerClaim string `yaml:"payer_claim"`
+	// Leeway is how far clocks may differ, at most maxLeeway.
 	Leeway Duration `yaml:"leeway"`
 }
 
@@ -170,9 +187,8 @@ type Billing struct {
 // Names of the parts that a deployment has when its file does not say.
 const (
 	DefaultListen  = "127.0.0.1:8080"
-	DefaultData    = "data"
 	DefaultBackend = "wasm"
-	// KeyVariable holds the service key unless the file names others.
+	// KeyVariable holds the service key, called "env", unless the file names others.
 	KeyVariable = "CODE_EXEC_API_KEY"
 )
 
@@ -189,13 +205,12 @@ func Default() File {
 func defaults() File {
 	return File{
 		Listen:     DefaultListen,
-		Data:       DefaultData,
 		Deployment: "default",
-		BrandOrg:   "local",
+		BrandOrg:   "default",
 		Drain:      Duration(30 * time.Second),
 		Policies:   []Policy{{Plugin: "limits"}},
 		Languages:  []string{"languages"},
-		Admission:  Admission{ServiceKeys: []ServiceKey{{ID: "default", KeyEnv: KeyVariable}}},
+		Admission:  Admission{ServiceKeys: []ServiceKey{{ID: "env", KeyEnv: KeyVariable}}},
 		Billing:    Billing{Ledger: LedgerSQLite},
 	}
 }
