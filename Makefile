@@ -22,7 +22,7 @@ help: ## show this list
 
 # What programs and modules are made of. Directories are among it, so that a
 # removed file counts as a change; the go command decides what that means.
-SOURCES := go.mod go.sum $(shell find manifest sdk runtimes host plugins \
+SOURCES := go.mod go.sum $(shell find manifest sdk runtimes host plugins internal \
 	\( -name node_modules -o -name testdata -o -path plugins/wasm/packs \) -prune -o \
 	\( -type d -o -type f ! -name '*_test.go' ! -name '*.md' \) -print)
 

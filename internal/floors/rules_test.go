@@ -27,13 +27,15 @@ var layout = []floor{
 	{path: "sdk/policy", may: []string{"sdk", "sdk/guest"}},
 	{path: "sdk/language", may: []string{"sdk", "sdk/guest"}},
 	{path: "sdk/netguard"},
-	{path: "sdk/backend", may: []string{"sdk"}},
+	{path: "internal/pluginwire"},
+	{path: "sdk/backend", may: []string{"sdk", "internal/pluginwire"}},
 
 	{path: "runtimes", may: contracts},
 	{path: "runtimes/wasm", may: append([]string{"runtimes"}, contracts...)},
-	{path: "host", may: append([]string{"runtimes", "runtimes/wasm"}, contracts...)},
+	{path: "runtimes/process", may: append([]string{"runtimes", "internal/pluginwire"}, contracts...)},
+	{path: "host", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process"}, contracts...)},
 	{path: "plugins/exec", may: append([]string{"host"}, contracts...)},
-	{path: "host/cmd", may: append([]string{"runtimes", "runtimes/wasm", "host", "plugins/exec"}, contracts...)},
+	{path: "host/cmd", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process", "host", "plugins/exec"}, contracts...)},
 
 	// Backends run in processes of their own and know nothing of the host.
 	{path: "plugins", may: []string{"sdk/backend", "sdk/netguard"}},
@@ -53,8 +55,8 @@ var contracts = []string{
 // libraries says where a third-party library may be imported: nowhere else, so
 // that it can be replaced and its types stay out of everybody's API.
 var libraries = map[string][]string{
-	"github.com/hashicorp/go-plugin":        {"sdk/backend", "runtimes/process"},
-	"google.golang.org/grpc":                {"sdk/backend", "runtimes/process"},
+	"github.com/hashicorp/go-plugin":        {"sdk/backend", "runtimes/process", "internal/pluginwire"},
+	"google.golang.org/grpc":                {"sdk/backend", "runtimes/process", "internal/pluginwire"},
 	"github.com/tetratelabs/wazero":         {"runtimes/wasm", "plugins/wasm"},
 	"github.com/evanw/esbuild":              {"plugins/wasm"},
 	"modernc.org/sqlite":                    {"host/ledger"},
