@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -203,9 +204,17 @@ func TestLoad(t *testing.T) {
 	if !errors.As(err, &e) || e.File != filepath.Join(dir, manifest.FileName) {
 		t.Errorf("a bad manifest: got %v", err)
 	}
-	write(t, filepath.Join(dir, manifest.FileName), strings.Repeat("#", 10*manifest.MaxSize))
+	if err := os.Truncate(filepath.Join(dir, manifest.FileName), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	if _, err := manifest.Load(dir); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("a huge manifest: got %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if spent := after.TotalAlloc - before.TotalAlloc; spent > 16*manifest.MaxSize {
+		t.Errorf("reading it allocated %d bytes", spent)
 	}
 }
 

@@ -53,11 +53,14 @@ properties:
   most: { maximum: 5 }
   list: { minItems: 1, maxItems: 2, contains: { const: a }, maxContains: 1 }
   some: { contains: { const: a }, minContains: 2 }
-  map: { minProperties: 1, maxProperties: 1, propertyNames: { pattern: "^[a-z]+$" } }
+  map: { minProperties: 1, maxProperties: 1, patternProperties: { "^[a-z]+$": true } }
   not: { not: { const: bad } }
   either: { anyOf: [{ type: string }, { type: object, required: [a] }] }
   never: false
   when: { type: object, additionalProperties: true, if: { required: [a] }, then: { required: [b] } }
+  pair: { prefixItems: [{ properties: { x: true } }, { properties: { "y": true } }] }
+  bidi: { const: "\u202e" }
+  chosen: { anyOf: [{ properties: { a: { properties: { b: true }, additionalProperties: false } } }, { properties: { a: { type: boolean } } }] }
 dependentRequired: { cert: [key] }
 `)
 	composed := withConfig(t, `
@@ -116,7 +119,7 @@ $defs:
 		{forms, `{"list":["a","a","b"]}`, []string{`/list: must contain at most 1 items of the form that is asked for`, `/list: must have at most 2 items`}},
 		{forms, `{"some":["a"]}`, []string{`/some: must contain at least 2 items of the form that is asked for`}},
 		{forms, `{"map":{}}`, []string{`/map: must have at least 1 keys`}},
-		{forms, `{"map":{"A":1,"b":2}}`, []string{`/map: must have at most 1 keys`, `/map/A: the name is not allowed: must match ^[a-z]+$`}},
+		{forms, `{"map":{"A":1,"b":2}}`, []string{`/map: must have at most 1 keys`, `/map/A: unknown key`}},
 		{forms, `{"not":"bad"}`, []string{`/not: has the form that is excluded`}},
 		{forms, `{"either":{}}`, []string{`/either: matches none of the forms that are allowed: must be string, not object, or /a required`}},
 		{forms, `{"never":1}`, []string{`/never: not allowed here`}},
@@ -129,6 +132,13 @@ $defs:
 		{composed, `{"host":"h","hots":1,"extra":{"host":"h","prot":1}}`, []string{
 			`/extra/prot: unknown key (known: host)`, `/hots: unknown key (did you mean host?)`,
 		}},
+
+		{forms, `{"pair":[{"x":1},{"y":1}]}`, nil},
+		{forms, `{"pair":[{"z":1}]}`, []string{`/pair/0/z: unknown key (known: x)`}},
+		{forms, `{"pair":[{"x":1},{"x":1}]}`, []string{`/pair/1/x: unknown key (known: y)`}},
+		{forms, `{"bidi":1}`, []string{`/bidi: must be "\"\u202e\""`}},
+		{forms, `{"chosen":{"a":{"b":1}}}`, nil},
+		{forms, `{"chosen":{"a":{"c":1}}}`, []string{`/chosen: matches none of the forms that are allowed: /a/c unknown key, or /a must be boolean, not object`}},
 
 		{withConfig(t, `{}`), `{}`, nil},
 		{withConfig(t, `{}`), `{"a":1}`, []string{`/a: unknown key`}},

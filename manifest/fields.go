@@ -25,10 +25,8 @@ func (k kinds) String() string {
 		return "process plugins (kind backend)"
 	case policies:
 		return "kind policy"
-	case modules:
+	default: // modules; no key is refused to all
 		return "WebAssembly modules (kind policy or language)"
-	default:
-		return "plugins of every kind"
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -81,8 +82,6 @@ func flatten(e *jsonschema.ValidationError, properties func([]string) []string, 
 		} else {
 			add("matches more than one of the forms that are allowed, which exclude each other")
 		}
-	case *kind.PropertyNames:
-		add("the name is not allowed"+alternatives(e), k.Property)
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
 		for _, cause := range e.Causes {
 			flatten(cause, properties, out)
@@ -131,9 +130,6 @@ func ruleText(k jsonschema.ErrorKind) string {
 		}
 		return "must be one of " + strings.Join(parts, ", ")
 	case *kind.Format:
-		if k.Want == "regex" {
-			return "not a valid regular expression (RE2 syntax)"
-		}
 		return "not a valid " + k.Want
 	case *kind.Pattern:
 		return "must match " + printable(k.Want)
@@ -174,20 +170,17 @@ func ruleText(k jsonschema.ErrorKind) string {
 	}
 }
 
+// compact writes a value of the schema.
 func compact(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "the value in the schema"
 	}
-	return printableJSON(raw)
-}
-
-// printableJSON is printable for text that quotes itself.
-func printableJSON(raw []byte) string {
-	if len(raw) > 120 {
-		return printable(string(raw))
+	text := string(raw)
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || len(text) > 120 {
+		return printable(text)
 	}
-	return string(raw)
+	return text
 }
 
 func decimal(r *big.Rat) string {

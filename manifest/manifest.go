@@ -180,16 +180,12 @@ var opaImports = []string{
 // Negotiate returns the highest protocol version that the plugin and the host
 // both speak, or a *ProtocolError that says which of them to upgrade.
 func (m *Manifest) Negotiate(host []int) (int, error) {
-	best := 0
-	for _, v := range m.Protocol {
-		if v > best && slices.Contains(host, v) {
-			best = v
+	for _, v := range slices.Backward(m.Protocol) {
+		if slices.Contains(host, v) {
+			return v, nil
 		}
 	}
-	if best == 0 {
-		offers := slices.Clone(host)
-		slices.Sort(offers)
-		return 0, &ProtocolError{m.Name, slices.Clone(m.Protocol), offers}
-	}
-	return best, nil
+	offers := slices.Clone(host)
+	slices.Sort(offers)
+	return 0, &ProtocolError{m.Name, slices.Clone(m.Protocol), offers}
 }

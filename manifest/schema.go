@@ -2,15 +2,12 @@ package manifest
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // A plugin's config is described in a subset of JSON Schema draft 2020-12
@@ -49,10 +46,29 @@ var schemaKeywords = map[string]shape{
 	"minProperties": data, "maxProperties": data,
 	"required": data, "dependentRequired": data,
 	"properties": named, "patternProperties": named, "dependentSchemas": named,
-	"additionalProperties": one, "unevaluatedProperties": one, "propertyNames": one,
-	"items": one, "unevaluatedItems": one, "contains": one, "prefixItems": listed,
+	"additionalProperties": one, "unevaluatedProperties": one,
+	"items": one, "contains": one, "prefixItems": listed,
 	"allOf": listed, "anyOf": listed, "oneOf": listed,
 	"not": one, "if": one, "then": one, "else": one,
+}
+
+// insteadOf has advice for keywords that are left out. Most reach elsewhere or
+// belong to older drafts; the validator names the wrong field when propertyNames
+// fails (its error shares memory with the location of later fields).
+var insteadOf = map[string]string{
+	"propertyNames":    ": use patternProperties with additionalProperties: false",
+	"definitions":      ": use $defs",
+	"dependencies":     ": use dependentRequired or dependentSchemas",
+	"additionalItems":  ": use prefixItems and items",
+	"$id":              ": a config schema has no name",
+	"$anchor":          ": refer to #/$defs/NAME",
+	"$dynamicAnchor":   ": refer to #/$defs/NAME",
+	"$dynamicRef":      ": use $ref",
+	"$recursiveRef":    ": use $ref",
+	"contentEncoding":  ": use pattern",
+	"contentMediaType": ": use pattern",
+	"contentSchema":    ": use pattern",
+	"unevaluatedItems": ": use items: false",
 }
 
 // formats are those that the validator checks; it ignores any other.
@@ -64,8 +80,6 @@ var formats = []string{
 
 const (
 	draft = "https://json-schema.org/draft/2020-12/schema"
-	// schemaURL names the schema to the compiler. It is never fetched.
-	schemaURL = "caisson:///config.json"
 	// maxSubschemas bounds a schema with its references written out: ten
 	// definitions that each use the next one twice are a thousand schemas to check.
 	maxSubschemas = 4096
@@ -157,7 +171,11 @@ func (c *schemaCheck) keywords(n *node) {
 		switch {
 		case strings.HasPrefix(p.key, "x-"):
 		case !known:
-			c.d.fail(p.pos, p.value.field, "not a keyword of a config schema%s", nearest(p.key, slices.Sorted(maps.Keys(schemaKeywords))))
+			advice := insteadOf[p.key]
+			if advice == "" {
+				advice = nearest(p.key, slices.Sorted(maps.Keys(schemaKeywords)))
+			}
+			c.d.fail(p.pos, p.value.field, "not a keyword of a config schema%s", advice)
 		case (form == topLevel || p.key == "$defs") && !top:
 			c.d.fail(p.pos, p.value.field, "only at the top of config")
 		case p.key == "$schema" && p.value.text != draft:
@@ -172,9 +190,22 @@ func (c *schemaCheck) keywords(n *node) {
 			for _, q := range p.value.pairs {
 				c.keywords(q.value)
 			}
+		case p.key == "pattern":
+			c.pattern(p.value.pos, p.value.field, p.value.text)
+		case p.key == "patternProperties":
+			for _, q := range p.value.pairs {
+				c.pattern(q.pos, q.value.field, q.key)
+			}
 		}
 	}
 	subschemas(n, c.keywords)
+}
+
+func (c *schemaCheck) pattern(at pos, field, expr string) {
+	if _, err := regexp.Compile(expr); err != nil {
+		reason := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		c.d.fail(at, field, "not a regular expression (RE2 syntax): %s", printable(reason))
+	}
 }
 
 // target finds the definition that a $ref means.
@@ -273,102 +304,4 @@ func (n *node) at(tokens []string) *node {
 		n = next
 	}
 	return n
-}
-
-// noLoader refuses every load: schemas reach no file and no network.
-type noLoader struct{}
-
-var errNoLoader = errors.New("config schemas load nothing")
-
-func (noLoader) Load(string) (any, error) { return nil, errNoLoader }
-
-// compile closes a schema's objects (see the top of this file) and compiles it.
-// It changes doc.
-func compile(doc map[string]any) (*jsonschema.Schema, error) {
-	doc["type"] = "object"
-	closer{doc}.value(doc, true)
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.AssertFormat()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource(schemaURL, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(schemaURL)
-}
-
-// compileError reports what the compiler found at its place in the file.
-func (d *decoder) compileError(n *node, err error) {
-	var invalid *jsonschema.SchemaValidationError
-	var verr *jsonschema.ValidationError
-	if errors.As(err, &invalid) && errors.As(invalid.Err, &verr) {
-		for _, f := range findings(verr, nil) {
-			d.bad(n.at(f.at), "%s", f.rule)
-		}
-		return
-	}
-	d.bad(n, "not a JSON Schema: %s", printable(err.Error()))
-}
-
-// closer adds to a schema what refuses unknown properties.
-type closer struct{ root map[string]any }
-
-// value closes the schema of a value and those of the values inside it.
-func (c closer) value(v any, top bool) {
-	s, ok := v.(map[string]any)
-	if !ok {
-		return
-	}
-	_, additional := s["additionalProperties"]
-	_, unevaluated := s["unevaluatedProperties"]
-	if !additional && !unevaluated && (top || c.namesProperties(s)) {
-		if composed(s) {
-			// Only this one sees what the referenced and combined schemas allow.
-			s["unevaluatedProperties"] = false
-		} else {
-			s["additionalProperties"] = false
-		}
-	}
-	for _, k := range []string{"properties", "patternProperties"} {
-		if m, ok := s[k].(map[string]any); ok {
-			for _, child := range m {
-				c.value(child, false)
-			}
-		}
-	}
-	c.value(s["additionalProperties"], false)
-	c.value(s["items"], false)
-	if list, ok := s["prefixItems"].([]any); ok {
-		for _, child := range list {
-			c.value(child, false)
-		}
-	}
-}
-
-var combiners = []string{"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"}
-
-func composed(s map[string]any) bool {
-	return slices.ContainsFunc(combiners, func(k string) bool { _, ok := s[k]; return ok })
-}
-
-// namesProperties reports whether a schema, or one that it is composed of, says
-// which properties its value has.
-func (c closer) namesProperties(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, c.namesProperties)
-	case map[string]any:
-		if v["properties"] != nil || v["patternProperties"] != nil {
-			return true
-		}
-		if ref, ok := v["$ref"].(string); ok {
-			defs, _ := c.root["$defs"].(map[string]any)
-			if c.namesProperties(defs[strings.TrimPrefix(ref, "#/$defs/")]) {
-				return true
-			}
-		}
-		return slices.ContainsFunc(combiners[1:], func(k string) bool { return c.namesProperties(v[k]) })
-	default:
-		return false
-	}
 }
