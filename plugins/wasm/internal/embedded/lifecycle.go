@@ -158,9 +158,13 @@ func (b *Backend) KeepAlive(_ context.Context, ref backend.Ref, ttl time.Duratio
 		return time.Time{}, err
 	}
 	defer sb.Release()
+	now, err := b.describe(op, ref)
+	if err != nil {
+		return time.Time{}, err
+	}
 	at := b.o.Now().Add(ttl).UTC()
-	if sb.Record.Expires.IsZero() || sb.Record.Expires.After(at) {
-		return sb.Record.Expires, nil
+	if now.Expires.IsZero() || now.Expires.After(at) {
+		return now.Expires, nil
 	}
 	if err := b.store.SetExpires(ref.Config, ref.ID, at); err != nil {
 		return time.Time{}, sandboxError(op, err)

@@ -15,6 +15,8 @@ import (
 
 // Sandbox is a sandbox in use. Release it when the call is over.
 type Sandbox struct {
+	// Record is as it was when the sandbox was opened: Expires may be older than
+	// what Look says.
 	Record Record
 	// Data is its /mnt/data. The store closes it.
 	Data *os.Root
@@ -54,7 +56,6 @@ func (s *Store) Get(config, id string) (*Sandbox, error) {
 	if b := s.open[k]; b != nil {
 		defer s.mu.Unlock()
 		b.use()
-		b.Record = r
 		return b, nil
 	}
 	s.mu.Unlock()

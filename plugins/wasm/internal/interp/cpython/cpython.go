@@ -26,19 +26,24 @@ var libraryFiles embed.FS
 // libraryDir is where the guest finds the library.
 const libraryDir = "/usr/lib/caisson"
 
-// minMemory is the size of the linear memory before the first allocation.
-const minMemory = 12 << 20
+// startBytes is what the interpreter allocates until the program starts.
+const startBytes = 4 << 20
 
 // Interpreter is a compiled CPython. It is safe for concurrent use.
 type Interpreter struct {
-	module  *codecache.Module
-	library fs.FS
+	module    *codecache.Module
+	library   fs.FS
+	minMemory int64
 }
 
 // New compiles the interpreter, or takes its code from the cache in cacheDir.
 // Compiling takes seconds.
 func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error) {
 	library, err := fs.Sub(libraryFiles, "lib")
+	if err != nil {
+		return nil, fmt.Errorf("cpython: %w", err)
+	}
+	wasm, static, err := enlargeStack(wasm)
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
@@ -50,7 +55,7 @@ func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error
 		_ = m.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	return &Interpreter{module: m, library: library}, nil
+	return &Interpreter{module: m, library: library, minMemory: static + startBytes}, nil
 }
 
 // Close releases the compiled code. No run may be in progress.
@@ -60,7 +65,7 @@ func (p *Interpreter) Close(ctx context.Context) error { return p.module.Close(c
 func (p *Interpreter) CacheErr() error { return p.module.CacheErr }
 
 // MinMemoryBytes is the least memory limit a run may have.
-func (p *Interpreter) MinMemoryBytes() int64 { return minMemory }
+func (p *Interpreter) MinMemoryBytes() int64 { return p.minMemory }
 
 // Run runs one program; r.Program.Argv is python's command line, options
 // included. An error means that nothing ran.

@@ -40,12 +40,11 @@ def _restore_environment():
 
 def sleep(seconds, /):
     """Delay execution for a given number of seconds."""
-    try:
-        nanoseconds = int(seconds * 1_000_000_000)
-    except TypeError:
+    if not hasattr(seconds, "__float__") and not hasattr(seconds, "__index__"):
         raise TypeError(
             f"'{type(seconds).__name__}' object cannot be interpreted as an integer"
-        ) from None
+        )
+    nanoseconds = int(float(seconds) * 1_000_000_000)
     if nanoseconds < 0:
         raise ValueError("sleep length must be non-negative")
     if nanoseconds > _MAX_NANOSECONDS:
@@ -77,11 +76,7 @@ def _patch_os():
     def system(command):
         raise _no_processes(command)
 
-    def fork():
-        raise _no_processes("fork")
-
     os.system = system
-    os.fork = fork
     os.cpu_count = lambda: 1
 
 
@@ -186,10 +181,12 @@ def _main():
     sys.setrecursionlimit(1000)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
-    time.sleep = sleep
+    # Static, as functions in C are: they do not become methods of a class
+    # that has them as an attribute, which selectors rely on.
+    time.sleep = staticmethod(sleep)
     _thread.start_new_thread = _no_threads
     _thread.start_new = _no_threads
-    select.select = _wait
+    select.select = staticmethod(_wait)
     if hasattr(select, "poll"):
         del select.poll  # so that selectors choose select
     _patch_os()
