@@ -2,14 +2,18 @@ package host
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/sdk/backend"
-	"github.com/caisson-run/caisson/sdk/language"
-	"github.com/caisson-run/caisson/sdk/policy"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -19,68 +23,214 @@ type Options struct {
 	Config   Config
 	// PluginDirs are searched, in order, for NAME/plugin.yaml.
 	PluginDirs []string
-	// DataDir holds plugin state and caches. It must exist and belong to one process.
+	// DataDir holds what plugins keep. It must exist and belong to one process.
 	DataDir string
+	// CacheDir holds what can be made again, and may be shared by processes;
+	// empty means DataDir/cache.
+	CacheDir string
 	// Keys make and check ids. Every replica needs equal ones.
 	Keys *identity.Keys
 	// Deployment tells this deployment's sandboxes from others at a shared
-	// provider; Node names this machine for backends that keep sandboxes on it.
+	// provider; empty means "default". Node names this machine for backends that
+	// keep sandboxes on it; a single machine needs none.
 	Deployment, Node string
 	// StrictDigests refuses plugins whose manifest pins no digest.
 	StrictDigests bool
-}
-
-// Config is what runs.
-type Config struct {
-	// Backends are the named configs. Default names one of them.
-	Backends []BackendConfig
-	Default  string
-	// Policies judge every run, in order; any deny stops.
-	Policies []PolicyConfig
-	// Languages are tables by plugin name; later ones override by language id.
-	Languages []string
-	// Limits of a run that asks for nothing, and MaxLimits of one that asks for
-	// much. Zero members take the defaults of architecture §7.
-	Limits, MaxLimits backend.Limits
-	// Clocks of sessions; the zero value is session.DefaultClocks.
-	Clocks session.Clocks
-}
-
-// BackendConfig is one named config of one backend plugin.
-type BackendConfig struct {
-	// ID is ^[a-z0-9_-]{1,64}$ and unique. It is stamped on sandboxes.
-	ID string
-	// Plugin is the plugin's name.
-	Plugin string
-	// Tenant, when set, is the only one that may use it by name.
-	Tenant string
-	// Config is the plugin's own, checked against its manifest before launch.
-	Config json.RawMessage
-}
-
-// PolicyConfig is one policy in the chain.
-type PolicyConfig struct {
-	Plugin string
-	Config json.RawMessage
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // Host is an open plugin host. It is safe for concurrent use.
 type Host struct {
-	o        Options
-	log      hclog.Logger
-	sessions *session.Sessions
+	o         Options
+	log       hclog.Logger
+	registry  *registry
+	sessions  *session.Sessions
+	languages languages
+	policies  []boundPolicy
+	backends  *backends
+
+	life    context.Context
+	end     context.CancelFunc
+	tasks   sync.WaitGroup
+	sockets string
+	closers []func(context.Context) error // modules, in order of loading
+	closed  sync.Once
+	closing error
 
 	mu     sync.Mutex
 	mounts []*Mounting
 }
 
-// Open loads the configured plugins and starts them. Nothing is left running
-// when it fails.
-func Open(ctx context.Context, o Options) (*Host, error) { panic("TODO") }
+// Open loads the configured modules, starts the configured backends and begins
+// to sweep sessions. It fails when a module or the default backend cannot be
+// used; another backend that does not start is logged and tried again when a
+// call needs it. Nothing is left running when Open fails. ctx bounds the
+// opening only.
+func Open(ctx context.Context, o Options) (_ *Host, err error) {
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h := &Host{o: o, log: o.Platform.Log.Named("host")}
+	h.life, h.end = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open host: %w", err), h.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if h.registry, err = newRegistry(o.PluginDirs, o.StrictDigests); err != nil {
+		return nil, err
+	}
+	if err := h.prepareBackends(); err != nil {
+		return nil, err
+	}
+	// Processes start while modules compile.
+	started := make(chan error, 1)
+	go func() { started <- h.startBackends(ctx) }()
+	err = h.loadModules(ctx)
+	if err := errors.Join(err, <-started); err != nil {
+		return nil, err
+	}
+	h.sessions = session.New(session.Options{
+		Keys: o.Keys, Targets: h.backends, Deployment: o.Deployment,
+		Clocks: o.Config.Clocks, Log: h.log.Named("session"), Now: o.Now,
+	})
+	h.tasks.Go(func() { h.sessions.Keep(h.life) })
+	return h, nil
+}
 
-// Close unmounts entries, ends what they run, and stops every plugin. It is
-// bounded by ctx, always returns, and leaves live sandboxes to other replicas.
-func (h *Host) Close(ctx context.Context) error { panic("TODO") }
+// complete fills defaults in and checks what a host cannot do without.
+func (o *Options) complete() error {
+	if o.Keys == nil {
+		return errors.New("no keys: see identity.NewKeys")
+	}
+	if st, err := os.Stat(o.DataDir); err != nil || !st.IsDir() {
+		return fmt.Errorf("data directory %q is not a directory", o.DataDir)
+	}
+	if o.CacheDir == "" {
+		o.CacheDir = filepath.Join(o.DataDir, "cache")
+	}
+	if o.Deployment == "" {
+		o.Deployment = "default"
+	}
+	if o.Platform.Log == nil {
+		o.Platform.Log = hclog.NewNullLogger()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o.Config.complete()
+}
+
+// prepareBackends checks every named config against its plugin before anything
+// is launched.
+func (h *Host) prepareBackends() error {
+	b := &backends{deflt: h.o.Config.Default, node: h.o.Node, byID: make(map[string]BackendConfig), plugins: make(map[string]*supervisor)}
+	for _, c := range h.o.Config.Backends {
+		f, err := h.registry.plugin(manifest.KindBackend, c.Plugin)
+		if err != nil {
+			return fmt.Errorf("sandbox config %q: %w", c.ID, err)
+		}
+		if c.Config, err = pluginConfig(f, c.Config); err != nil {
+			return fmt.Errorf("sandbox config %q: %w", c.ID, err)
+		}
+		s := b.plugins[c.Plugin]
+		if s == nil {
+			if s, err = h.newSupervisor(f); err != nil {
+				return err
+			}
+			b.plugins[c.Plugin] = s
+		}
+		s.configs = append(s.configs, c)
+		b.byID[c.ID] = c
+		b.configs = append(b.configs, c)
+	}
+	h.backends = b
+	return nil
+}
+
+func (h *Host) newSupervisor(f found) (*supervisor, error) {
+	if _, err := f.m.Negotiate(backendProtocols); err != nil {
+		return nil, err
+	}
+	if h.sockets == "" {
+		dir, err := socketRoot()
+		if err != nil {
+			return nil, fmt.Errorf("make a directory for plugin sockets: %w", err)
+		}
+		h.sockets = dir
+	}
+	env := allowedEnv(f.m.Env, os.LookupEnv)
+	for name, dir := range map[string]string{
+		backend.EnvData:  filepath.Join(h.o.DataDir, "plugins", f.m.Name),
+		backend.EnvCache: filepath.Join(h.o.CacheDir, f.m.Name),
+	} {
+		abs, err := filepath.Abs(dir)
+		if err == nil {
+			err = os.MkdirAll(abs, 0o700)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("plugin %q: make its directory: %w", f.m.Name, err)
+		}
+		env = append(env, name+"="+abs)
+	}
+	slices.Sort(env)
+	return &supervisor{
+		found: f, env: env, sockets: h.sockets, log: h.log.Named(f.m.Name), life: h.life, now: h.o.Now,
+	}, nil
+}
+
+// backendProtocols are the versions of the backend contract this host speaks.
+var backendProtocols = []int{1}
+
+func (h *Host) startBackends(ctx context.Context) error {
+	var wg sync.WaitGroup
+	var failed error
+	for name, s := range h.backends.plugins {
+		wg.Go(func() {
+			g, err := s.acquire(ctx)
+			if err == nil {
+				g.release()
+			} else if name == h.backends.byID[h.backends.deflt].Plugin {
+				failed = fmt.Errorf("the default backend: %w", err)
+			}
+		})
+	}
+	wg.Wait()
+	return failed
+}
+
+// Close unmounts entries, ends what they run, and stops every plugin. Calls in
+// flight may finish until ctx ends; after that everything is stopped within
+// seconds, so Close always returns. Live sandboxes stay: other replicas may own
+// them. Further calls return the first one's error.
+func (h *Host) Close(ctx context.Context) error {
+	h.closed.Do(func() {
+		h.mu.Lock()
+		mounts := h.mounts
+		h.mounts = nil
+		h.mu.Unlock()
+		var errs []error
+		for _, m := range slices.Backward(mounts) {
+			errs = append(errs, m.close(ctx))
+		}
+		h.end()
+		h.tasks.Wait()
+		if h.backends != nil {
+			errs = append(errs, h.backends.close(ctx))
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		for _, c := range slices.Backward(h.closers) {
+			errs = append(errs, c(ctx))
+		}
+		if h.sockets != "" {
+			errs = append(errs, os.RemoveAll(h.sockets))
+		}
+		h.closing = errors.Join(errs...)
+	})
+	return h.closing
+}
 
 // Sessions finds, makes and ends sessions.
 func (h *Host) Sessions() *session.Sessions { return h.sessions }
@@ -88,53 +238,49 @@ func (h *Host) Sessions() *session.Sessions { return h.sessions }
 // Keys make and check ids.
 func (h *Host) Keys() *identity.Keys { return h.o.Keys }
 
-// Limits returns what a run gets on t when it asks for want: want where set,
-// else the default, never more than the maximum of the deployment and of t.
-func (h *Host) Limits(t session.Target, want backend.Limits) backend.Limits { panic("TODO") }
-
-// Offer is one language as a target offers it.
-type Offer struct {
-	language.Language
-	// Toolchain and Version are what would run it.
-	Toolchain, Version string
-	// Missing says why it cannot run and what would add it; empty when it can.
-	Missing string
+// Plugins describes every plugin that was found, as it is now.
+func (h *Host) Plugins() []PluginStatus {
+	used := make(map[string]bool)
+	for _, p := range h.policies {
+		used[p.name] = true
+	}
+	for _, r := range h.o.Config.Languages {
+		used[r] = true
+	}
+	out := make([]PluginStatus, 0, len(h.registry.order))
+	for _, f := range h.registry.order {
+		st := f.status
+		if f.m != nil {
+			if s, ok := h.backends.plugins[st.Name]; ok {
+				st.State, st.Cause = s.status()
+			} else if used[st.Name] {
+				st.State = PluginReady
+			}
+		}
+		out = append(out, st)
+	}
+	return out
 }
 
-// Offers lists every language of the tables in order, advertised ones first,
-// with what t makes of each.
-func (h *Host) Offers(t session.Target) []Offer { panic("TODO") }
-
-// LanguageError: the language is unknown, or this target cannot run it.
-type LanguageError struct {
-	// Language is as the caller spelled it, cut to a sane length.
-	Language string
-	// Missing is set when the language is known: what would add it.
-	Missing string
-	// Offered are the ids that the target can run.
-	Offered []string
+// Ready returns nil when a run on the default target would succeed now, and
+// otherwise why it would not.
+func (h *Host) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	t, err := h.backends.Default(ctx, "")
+	if err != nil {
+		return err
+	}
+	defer t.Release()
+	health, err := t.Backend.Health(ctx)
+	if err != nil {
+		return fmt.Errorf("backend health: %w", err)
+	}
+	if !health.Ready {
+		return fmt.Errorf("backend is not ready: %s", health.Reason)
+	}
+	if !slices.ContainsFunc(h.Offers(t), func(o Offer) bool { return o.Missing == "" }) {
+		return errors.New("the default backend can run no language; see caisson doctor")
+	}
+	return nil
 }
-
-func (e *LanguageError) Error() string { panic("TODO") }
-
-// Plan says how to run a program in a language, by id or alias, on t. It
-// returns a *LanguageError when t cannot. The toolchain is the one planned for.
-func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error) {
-	panic("TODO")
-}
-
-// PolicyError: a policy denied the request.
-type PolicyError struct {
-	// Policy is the plugin's name, Code its stable word, Reason its sentence for the caller.
-	Policy, Code, Reason string
-}
-
-func (e *PolicyError) Error() string { return "denied by policy " + e.Policy + ": " + e.Reason }
-
-// Admit asks every policy about r and returns the limits to run with, which are
-// never wider than r.Limits. A deny, and any failure of a policy, is a *PolicyError.
-func (h *Host) Admit(ctx context.Context, r policy.Request) (policy.Limits, error) { panic("TODO") }
-
-// Ready reports whether a run on the default target would succeed now, with
-// the reason when it would not.
-func (h *Host) Ready(ctx context.Context) error { panic("TODO") }

@@ -26,39 +26,56 @@ import (
 const version = "0.1.0"
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "wasm:", err)
-		os.Exit(1)
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
+		backend.Serve(open)
+	case len(args) == 1 && args[0] == "warm":
+		if err := warm(); err != nil {
+			fmt.Fprintln(os.Stderr, "wasm:", err)
+			os.Exit(1)
+		}
+	default:
+		fmt.Fprintf(os.Stderr, "wasm: unknown argument %q: a host starts this without any; \"warm\" compiles the interpreters\n", args[0])
+		os.Exit(2)
 	}
 }
 
-func run(args []string) error {
-	warm := len(args) == 1 && args[0] == "warm"
-	if len(args) > 0 && !warm {
-		return fmt.Errorf("unknown argument %q: a host starts this without any; %q compiles the interpreters", args[0], "warm")
+// plugin is the backend together with the engine that only it uses.
+type plugin struct {
+	*embedded.Backend
+	engine *interp.Engine
+}
+
+func (p plugin) Close() error {
+	return errors.Join(p.Backend.Close(), p.engine.Close(context.Background()))
+}
+
+func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
+	dir := os.Getenv(backend.EnvData)
+	if dir == "" {
+		return nil, fmt.Errorf("%s is not set: this is a plugin, to be started by a host", backend.EnvData)
 	}
+	engine, err := newEngine()
+	if err != nil {
+		return nil, err
+	}
+	b, err := embedded.New(embedded.Options{
+		Version: version, Dir: dir, Engine: engine, Quota: rootfs.DefaultLimits(), Log: log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, engine.Close(context.Background()))
+	}
+	return plugin{b, engine}, nil
+}
+
+func warm() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	engine, err := newEngine()
 	if err != nil {
 		return err
 	}
-	if warm {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		return errors.Join(engine.Warm(ctx), engine.Close(ctx))
-	}
-	dir := os.Getenv(backend.EnvData)
-	if dir == "" {
-		return fmt.Errorf("%s is not set: this is a plugin, to be started by a host", backend.EnvData)
-	}
-	b, err := embedded.New(embedded.Options{
-		Version: version, Dir: dir, Engine: engine, Quota: rootfs.DefaultLimits(),
-		Log: hclog.New(&hclog.LoggerOptions{Name: "wasm", JSONFormat: true, Level: hclog.Debug}),
-	})
-	if err != nil {
-		return errors.Join(err, engine.Close(context.Background()))
-	}
-	serving := backend.Serve(b)
-	return errors.Join(serving, b.Close(), engine.Close(context.Background()))
+	return errors.Join(engine.Warm(ctx), engine.Close(context.WithoutCancel(ctx)))
 }
 
 // newEngine finds the packs beside the executable.

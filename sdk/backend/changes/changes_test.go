@@ -88,8 +88,10 @@ func TestDiff(t *testing.T) {
 			tr.must(os.Chtimes(tr.path("unpacked.txt"), old, old))
 		}, changed: []string{"unpacked.txt"}},
 		{name: "touched only", run: func(tr *tree) { tr.must(os.Chtimes(tr.path("keep.csv"), old, old)) }},
-		{name: "renamed directory", run: func(tr *tree) { tr.must(os.Rename(tr.path("dir"), tr.path("moved"))) },
-			changed: []string{"moved/in.txt"}, deleted: []string{"dir/in.txt"}},
+		{
+			name: "renamed directory", run: func(tr *tree) { tr.must(os.Rename(tr.path("dir"), tr.path("moved"))) },
+			changed: []string{"moved/in.txt"}, deleted: []string{"dir/in.txt"},
+		},
 		{name: "deleted", run: func(tr *tree) { tr.must(os.Remove(tr.path("keep.csv"))) }, deleted: []string{"keep.csv"}},
 		{name: "file became a directory", run: func(tr *tree) {
 			tr.must(os.Remove(tr.path("keep.csv")))
@@ -104,17 +106,27 @@ func TestDiff(t *testing.T) {
 			tr.must(os.Symlink("../..", tr.path("up")))
 			tr.must(syscall.Mkfifo(tr.path("pipe"), 0o644))
 		}},
-		{name: "odd names", run: func(tr *tree) { tr.write("a\nb\tc", "x"); tr.write(" ü 数 .txt", "y") },
-			changed: []string{" ü 数 .txt", "a\nb\tc"}},
+		{
+			name: "odd names", run: func(tr *tree) { tr.write("a\nb\tc", "x"); tr.write(" ü 数 .txt", "y") },
+			changed: []string{" ü 数 .txt", "a\nb\tc"},
+		},
 		{name: "a name that is not UTF-8", run: func(tr *tree) { tr.write("bad\xff", "x") }, skipped: 1},
-		{name: "excluded", run: func(tr *tree) { tr.write("__pycache__/a.pyc", "x"); tr.write("b.pyc", "x"); tr.write("c.py", "x") },
-			spec: backend.CollectSpec{Exclude: []string{"__pycache__", "*.pyc"}}, changed: []string{"c.py"}},
-		{name: "too many", run: func(tr *tree) { tr.write("b", "1"); tr.write("a", "1"); tr.write("c", "1") },
-			spec: backend.CollectSpec{MaxFiles: 2}, changed: []string{"a", "b"}, skipped: 1},
-		{name: "too large", run: func(tr *tree) { tr.write("big", "12345"); tr.write("fits", "1234") },
-			spec: backend.CollectSpec{MaxFileBytes: 4}, changed: []string{"fits"}, skipped: 1},
-		{name: "too deep", run: func(tr *tree) { tr.write("1/2/3", "x"); tr.write("1/2x", "x") },
-			spec: backend.CollectSpec{MaxDepth: 2}, changed: []string{"1/2x"}, skipped: 1},
+		{
+			name: "excluded", run: func(tr *tree) { tr.write("__pycache__/a.pyc", "x"); tr.write("b.pyc", "x"); tr.write("c.py", "x") },
+			spec: backend.CollectSpec{Exclude: []string{"__pycache__", "*.pyc"}}, changed: []string{"c.py"},
+		},
+		{
+			name: "too many", run: func(tr *tree) { tr.write("b", "1"); tr.write("a", "1"); tr.write("c", "1") },
+			spec: backend.CollectSpec{MaxFiles: 2}, changed: []string{"a", "b"}, skipped: 1,
+		},
+		{
+			name: "too large", run: func(tr *tree) { tr.write("big", "12345"); tr.write("fits", "1234") },
+			spec: backend.CollectSpec{MaxFileBytes: 4}, changed: []string{"fits"}, skipped: 1,
+		},
+		{
+			name: "too deep", run: func(tr *tree) { tr.write("1/2/3", "x"); tr.write("1/2x", "x") },
+			spec: backend.CollectSpec{MaxDepth: 2}, changed: []string{"1/2x"}, skipped: 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := newTree(t)

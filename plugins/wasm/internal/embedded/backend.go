@@ -32,7 +32,7 @@ const StateSchema = "1"
 type Engine interface {
 	Run(ctx context.Context, p interp.Program) (interp.Result, error)
 	Languages() []interp.Language
-	Warm(ctx context.Context) error
+	Warm(ctx context.Context, interpreters ...string) error
 }
 
 // Options of New.

@@ -1,0 +1,155 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/caisson-run/caisson/manifest"
+)
+
+// PluginState is what became of a plugin that was found.
+type PluginState string
+
+const (
+	// PluginUnused: found and readable, and nothing asks for it.
+	PluginUnused PluginState = "unused"
+	// PluginSkipped: another directory, searched earlier, has the same name.
+	PluginSkipped PluginState = "skipped"
+	// PluginReady: loaded, or its process runs.
+	PluginReady PluginState = "ready"
+	// PluginStopped: its process has ended; the next call starts it again.
+	PluginStopped PluginState = "stopped"
+	// PluginError: it cannot be used; Cause says why.
+	PluginError PluginState = "error"
+)
+
+// PluginStatus describes one plugin for operators.
+type PluginStatus struct {
+	// Name is that of the manifest, or of the directory when there is no readable one.
+	Name    string      `json:"name"`
+	Kind    string      `json:"kind,omitempty"`
+	Runtime string      `json:"runtime,omitempty"`
+	Version string      `json:"version,omitempty"`
+	State   PluginState `json:"state"`
+	// Cause explains every state but ready and unused.
+	Cause string `json:"cause,omitempty"`
+	// SHA256 is the pinned digest; empty when none is.
+	SHA256 string `json:"sha256,omitempty"`
+	// Dir is where it was found.
+	Dir string `json:"dir"`
+}
+
+// Discover searches dirs for NAME/plugin.yaml and reports everything found, in
+// order of directories and names. It starts nothing. One bad plugin never hides
+// the others; a directory that does not exist holds none.
+func Discover(dirs []string, strictDigests bool) ([]PluginStatus, error) {
+	found, err := discover(dirs, strictDigests)
+	out := make([]PluginStatus, len(found))
+	for i, f := range found {
+		out[i] = f.status
+	}
+	return out, err
+}
+
+// found is one discovered plugin; m is nil when it cannot be used.
+type found struct {
+	status PluginStatus
+	m      *manifest.Manifest
+}
+
+func discover(dirs []string, strict bool) ([]found, error) {
+	var out []found
+	var errs []error
+	first := make(map[string]string)
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("search plugins: %w", err))
+			continue
+		}
+		for _, e := range entries {
+			sub := filepath.Join(dir, e.Name())
+			if _, err := os.Lstat(filepath.Join(sub, manifest.FileName)); err != nil {
+				continue // not a plugin
+			}
+			f := inspect(sub, e.Name(), strict)
+			if other, dup := first[f.status.Name]; dup && f.m != nil {
+				f.m = nil
+				f.status.State = PluginSkipped
+				f.status.Cause = "the plugin of this name in " + other + " comes first"
+			} else if f.m != nil {
+				first[f.status.Name] = sub
+			}
+			out = append(out, f)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func inspect(dir, base string, strict bool) found {
+	f := found{status: PluginStatus{Name: base, Dir: dir, State: PluginError}}
+	var opts []manifest.Option
+	if strict {
+		opts = append(opts, manifest.RequireDigest)
+	}
+	m, err := manifest.Load(dir, opts...)
+	if err != nil {
+		f.status.Cause = err.Error()
+		return f
+	}
+	f.status.Name, f.status.Kind, f.status.Runtime = m.Name, string(m.Kind), string(m.Runtime)
+	f.status.Version, f.status.SHA256 = m.Version, m.SHA256
+	f.status.State = PluginUnused
+	f.m = m
+	return f
+}
+
+// registry is what was found, by name, with the state each plugin is in now.
+type registry struct {
+	order  []found
+	byName map[string]found
+}
+
+func newRegistry(dirs []string, strict bool) (*registry, error) {
+	all, err := discover(dirs, strict)
+	if err != nil {
+		return nil, err
+	}
+	r := &registry{order: all, byName: make(map[string]found)}
+	for _, f := range all {
+		if f.m != nil {
+			r.byName[f.status.Name] = f
+		}
+	}
+	return r, nil
+}
+
+// plugin returns a usable plugin of a kind, or an error that says what to do.
+func (r *registry) plugin(kind manifest.Kind, name string) (found, error) {
+	if f, ok := r.byName[name]; ok {
+		if f.m.Kind != kind {
+			return found{}, fmt.Errorf("plugin %q is a %s plugin, not a %s plugin", name, f.m.Kind, kind)
+		}
+		return f, nil
+	}
+	for _, f := range r.order {
+		if f.status.Name == name || filepath.Base(f.status.Dir) == name {
+			return found{}, fmt.Errorf("plugin %q: %s", name, f.status.Cause)
+		}
+	}
+	names := make([]string, 0, len(r.byName))
+	for n, f := range r.byName {
+		if f.m.Kind == kind {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return found{}, fmt.Errorf("no %s plugin %q is installed (installed: %v)", kind, name, names)
+}

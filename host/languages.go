@@ -1,0 +1,166 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/runtimes/wasm"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/language"
+)
+
+// module is a loaded WebAssembly plugin.
+type module interface {
+	Call(ctx context.Context, op uint32, input, out []byte) ([]byte, error)
+	Close(ctx context.Context) error
+}
+
+// languages is the merged language table. It is immutable.
+type languages struct {
+	rows []languageRow
+	// byName has every id, and every alias that is no id.
+	byName map[string]int
+}
+
+type languageRow struct {
+	language.Language
+	plugin string
+	module module
+}
+
+// add merges a table over what is there: a row with a known id replaces it.
+func (l *languages) add(plugin string, m module, t language.Table) {
+	for _, lang := range t.Languages {
+		row := languageRow{Language: lang, plugin: plugin, module: m}
+		if i := slices.IndexFunc(l.rows, func(r languageRow) bool { return r.ID == lang.ID }); i >= 0 {
+			l.rows[i] = row
+		} else {
+			l.rows = append(l.rows, row)
+		}
+	}
+	// Advertised ones first, otherwise in the order of the tables.
+	slices.SortStableFunc(l.rows, func(a, b languageRow) int {
+		return cmp.Compare(rank(a.Advertised), rank(b.Advertised))
+	})
+	l.byName = make(map[string]int)
+	for i, r := range l.rows {
+		l.byName[r.ID] = i
+	}
+	for i, r := range l.rows {
+		for _, a := range r.Aliases {
+			if _, taken := l.byName[a]; !taken {
+				l.byName[a] = i
+			}
+		}
+	}
+}
+
+func rank(advertised bool) int {
+	if advertised {
+		return 0
+	}
+	return 1
+}
+
+// Offer is one language as a target offers it.
+type Offer struct {
+	language.Language
+	// Toolchain and Version are what would run it.
+	Toolchain string `json:"toolchain,omitempty"`
+	Version   string `json:"version,omitempty"`
+	// Missing says why it cannot run and what would add it; empty when it can.
+	Missing string `json:"missing,omitempty"`
+}
+
+// Offers lists every language of the tables, advertised ones first, with what t
+// makes of each.
+func (h *Host) Offers(t session.Target) []Offer {
+	out := make([]Offer, len(h.languages.rows))
+	for i, r := range h.languages.rows {
+		s := supportFor(r.Language, t.Info.Languages)
+		out[i] = Offer{Language: r.Language, Toolchain: s.Toolchain, Version: s.Version, Missing: s.Missing}
+	}
+	return out
+}
+
+// supportFor picks what runs lang: the table's best toolchain that works, else
+// the best that is known and missing, else none.
+func supportFor(lang language.Language, supported []backend.LanguageSupport) backend.LanguageSupport {
+	best := backend.LanguageSupport{ID: lang.ID, Missing: "this backend has no toolchain for it"}
+	known := false
+	for _, toolchain := range lang.Toolchains {
+		for _, s := range supported {
+			if s.ID != lang.ID || s.Toolchain != toolchain {
+				continue
+			}
+			if s.Missing == "" {
+				return s
+			}
+			if !known {
+				best, known = s, true
+			}
+		}
+	}
+	return best
+}
+
+// LanguageError: the language is unknown, or this target cannot run it.
+type LanguageError struct {
+	// Language is as the caller spelled it, cut to a sane length.
+	Language string
+	// Missing is set when the language is known: what would add it.
+	Missing string
+	// Offered are the ids that the target can run.
+	Offered []string
+}
+
+func (e *LanguageError) Error() string {
+	s := fmt.Sprintf("unsupported language %q", e.Language)
+	if e.Missing != "" {
+		s += ": " + e.Missing
+	}
+	return s + "; this sandbox offers: " + strings.Join(e.Offered, ", ")
+}
+
+const maxLanguageEcho = 32
+
+// Plan says how to run a program in a language, by id or alias, on t. It
+// returns a *LanguageError when t cannot.
+func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error) {
+	name := strings.ToLower(strings.TrimSpace(lang))
+	i, known := h.languages.byName[name]
+	if !known {
+		return "", "", plan, h.languageError(t, lang, "")
+	}
+	row := h.languages.rows[i]
+	support := supportFor(row.Language, t.Info.Languages)
+	if support.Missing != "" {
+		return "", "", plan, h.languageError(t, row.ID, support.Missing)
+	}
+	req := language.PlanRequest{Language: row.ID, Toolchain: support.Toolchain, Args: args}
+	reply, err := row.module.Call(ctx, wasm.OpPlan, req.AppendJSON(nil), nil)
+	if err == nil {
+		plan, err = language.DecodePlan(reply)
+	}
+	if err != nil {
+		return "", "", language.Plan{}, fmt.Errorf("language table %q: plan %s by %s: %w", row.plugin, row.ID, support.Toolchain, err)
+	}
+	return row.ID, support.Toolchain, plan, nil
+}
+
+func (h *Host) languageError(t session.Target, lang, missing string) error {
+	e := &LanguageError{Language: lang, Missing: missing}
+	if len(lang) > maxLanguageEcho {
+		e.Language = strings.ToValidUTF8(lang[:maxLanguageEcho], "") + "…"
+	}
+	for _, o := range h.Offers(t) {
+		if o.Missing == "" {
+			e.Offered = append(e.Offered, o.ID)
+		}
+	}
+	return e
+}

@@ -1,0 +1,19 @@
+package host
+
+import "time"
+
+// Every named timeout of the host in one place. They are not settings: what an
+// operator may change is in Config.
+const (
+	// startTimeout bounds a plugin from launch to readiness, unless its manifest
+	// says otherwise.
+	startTimeout = 30 * time.Second
+	// stopTimeout bounds the stop of one plugin process after it has drained.
+	stopTimeout = 5 * time.Second
+	// restartPause is the least time between a failed start and the next.
+	restartPause = time.Second
+	// readyTimeout bounds a readiness check.
+	readyTimeout = 5 * time.Second
+	// listTimeout bounds the first question to a language table.
+	listTimeout = 10 * time.Second
+)
