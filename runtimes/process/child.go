@@ -1,0 +1,135 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// drainTime is how long output that was written before the end is waited for.
+// A descendant that left the process group may hold the pipes open for ever.
+const drainTime = 250 * time.Millisecond
+
+// child is the operating system's side of a process.
+type child struct {
+	pid int
+	// exited is closed once the process is reaped, its group is dead and its
+	// output is read.
+	exited chan struct{}
+	// dead is closed before that, once the process and its group are dead.
+	dead chan struct{}
+
+	mu     sync.Mutex
+	reaped bool // its number may be another's by now
+	byUs   bool // ended by a signal of ours
+	state  *os.ProcessState
+}
+
+// Exit says how a process ended.
+type Exit struct {
+	// Code is the exit status, -1 when a signal ended the process.
+	Code int
+	// Signal is its name, empty when there was none.
+	Signal string
+
+	byUs bool
+}
+
+// byItself reports whether it was not we who ended the process.
+func (e Exit) byItself() bool {
+	return !e.byUs || e.Signal != syscall.SIGKILL.String() && e.Signal != syscall.SIGTERM.String()
+}
+
+func (e Exit) String() string {
+	switch {
+	case e.Signal == syscall.SIGKILL.String() && !e.byUs:
+		return "ended by signal killed: perhaps it ran out of memory"
+	case e.Signal != "":
+		return "ended by signal " + e.Signal
+	default:
+		return fmt.Sprintf("exited with status %d", e.Code)
+	}
+}
+
+// spawn starts cmd in a process group of its own. What it writes goes to stdout
+// and stderr, which are closed after its end.
+func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser) (*child, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer outW.Close()
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		_ = outR.Close()
+		return nil, err
+	}
+	defer errW.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = null, outW, errW
+	prepare(cmd, bin)
+
+	c := &child{exited: make(chan struct{}), dead: make(chan struct{})}
+	started := make(chan error)
+	go c.run(cmd, started)
+	if err := <-started; err != nil {
+		_ = outR.Close()
+		_ = errR.Close()
+		_ = stdout.Close()
+		_ = stderr.Close()
+		return nil, err
+	}
+	var readers sync.WaitGroup
+	for r, w := range map[*os.File]io.WriteCloser{outR: stdout, errR: stderr} {
+		readers.Go(func() {
+			_, _ = io.Copy(w, r)
+			_ = w.Close()
+			_ = r.Close()
+		})
+	}
+	go func() {
+		<-c.dead
+		// What was written is in the pipes; whoever still holds them is not ours.
+		deadline := time.Now().Add(drainTime)
+		_ = outR.SetReadDeadline(deadline)
+		_ = errR.SetReadDeadline(deadline)
+		readers.Wait()
+		close(c.exited)
+	}()
+	return c, nil
+}
+
+// signal sends sig to the process group, unless it is over.
+func (c *child) signal(sig syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		c.byUs = true
+		signalGroup(c.pid, sig)
+	}
+}
+
+func (c *child) kill() { c.signal(syscall.SIGKILL) }
+
+// exit is known once exited is closed.
+func (c *child) exit() Exit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := Exit{Code: -1, byUs: c.byUs}
+	if c.state == nil {
+		return e
+	}
+	e.Code = c.state.ExitCode()
+	if ws, ok := c.state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		e.Signal = ws.Signal().String()
+	}
+	return e
+}

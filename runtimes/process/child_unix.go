@@ -1,0 +1,12 @@
+//go:build unix && !linux
+
+package process
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func prepare(cmd *exec.Cmd, _ *binary) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }

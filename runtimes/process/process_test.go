@@ -1,0 +1,533 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+type jsonRaw = json.RawMessage
+
+// logBuffer collects log lines.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func testSpec(t *testing.T, mode string) (Spec, *logBuffer) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := &logBuffer{}
+	root, err := os.MkdirTemp("", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		left, err := os.ReadDir(root)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left in the socket root: %v %v", left, err)
+		}
+		os.RemoveAll(root)
+	})
+	return Spec{
+		Name: "test", Path: exe, SocketRoot: root,
+		Env: []string{modeEnv + "=" + mode},
+		Log: hclog.New(&hclog.LoggerOptions{Output: logs, Level: hclog.Debug}),
+	}, logs
+}
+
+// begin starts a plugin and stops it with the test.
+func begin(t *testing.T, mode string) (*Process, *logBuffer) {
+	t.Helper()
+	spec, logs := testSpec(t, mode)
+	p, err := Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		wantGone(t, p.PID())
+	})
+	return p, logs
+}
+
+// wantGone fails unless the process ends soon.
+func wantGone(t *testing.T, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+	if n != 1 {
+		t.Errorf("process %d still lives: %v", pid, err)
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func await(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("still not done")
+	}
+}
+
+func execute(t *testing.T, p *Process, command string) (backend.ExecResult, error) {
+	t.Helper()
+	return p.Backend().Exec(t.Context(), backend.ExecRequest{Ref: backend.Ref{Config: "c", ID: "s"}, Argv: []string{command}})
+}
+
+func TestStartAndStop(t *testing.T) {
+	p, logs := begin(t, "serve:")
+	info, err := p.Backend().Info(t.Context())
+	if err != nil || info.Name != "test" || info.Version != "1.0.0" {
+		t.Fatalf("Info = %+v, %v", info, err)
+	}
+	res, err := execute(t, p, "pid")
+	if err != nil || res.ExitCode != p.PID() {
+		t.Errorf("pid %d, want %d: %v", res.ExitCode, p.PID(), err)
+	}
+	if pgid, err := syscall.Getpgid(p.PID()); err != nil || pgid != p.PID() {
+		t.Errorf("process group %d of %d: %v", pgid, p.PID(), err)
+	}
+	if _, _, ok := p.Exit(); ok || p.ExitCause() != "" {
+		t.Error("it runs and has an exit")
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _, ok := p.Exit(); !ok || exit.Code != 0 {
+		t.Errorf("an orderly stop ended with %v (%s)\n%s", exit, p.ExitCause(), logs)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Errorf("second stop: %v", err)
+	}
+	if _, err := p.Backend().Info(t.Context()); backend.KindOf(err) != backend.KindUnavailable || backend.ProvesGone(err) {
+		t.Errorf("a call to a stopped plugin: %v", err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode, content string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(p, mode); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, c := range []struct {
+		name, mode string
+		change     func(*Spec)
+		want       []string
+	}{
+		{name: "no name", change: func(s *Spec) { s.Name = "" }, want: []string{"name and path are required"}},
+		{name: "missing", change: func(s *Spec) { s.Path = dir + "/absent" }, want: []string{"absent: no such file"}},
+		{name: "directory", change: func(s *Spec) { s.Path = dir }, want: []string{"not a regular file"}},
+		{name: "not executable", change: func(s *Spec) { s.Path = file("plain", 0o644, "x") }, want: []string{"plain: not executable", "chmod +x"}},
+		{name: "writable by others", change: func(s *Spec) { s.Path = file("open", 0o777, "x") }, want: []string{"lets others write", "chmod go-w"}},
+		{name: "no program", change: func(s *Spec) { s.Path = file("text", 0o755, "hello") }, want: []string{"execute", "text", "exec format error"}},
+		{name: "truncated", change: func(s *Spec) {
+			b, err := os.ReadFile(exe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Path = file("cut", 0o755, string(b[:4096]))
+		}, want: []string{"plugin \"test\": start: "}},
+		{name: "wrong digest", change: func(s *Spec) { s.SHA256 = strings.Repeat("0", 64) }, want: []string{"digest is", "not the pinned 000"}},
+		{name: "long socket root", change: func(s *Spec) { s.SocketRoot = "/" + strings.Repeat("d", 200) }, want: []string{"socket directory", "230 bytes", "allows 107", "at most 78"}},
+		{name: "no socket root", change: func(s *Spec) { s.SocketRoot = dir + "/absent" }, want: []string{"socket directory"}},
+		{name: "bad variable", change: func(s *Spec) { s.Env = append(s.Env, "NOVALUE") }, want: []string{"NOVALUE", "not NAME=value"}},
+		{name: "reserved variable", change: func(s *Spec) { s.Env = append(s.Env, "PLUGIN_MIN_PORT=1") }, want: []string{"PLUGIN_MIN_PORT is reserved"}},
+		{name: "exits", mode: "exit", want: []string{"exited with status 3 before it was ready", "cannot find its engine"}},
+		{name: "panics", mode: "panic", want: []string{"exited with status 2 before it was ready", "its last words: panic: before the handshake"}},
+		{name: "slow", mode: "silent", change: func(s *Spec) { s.StartTimeout = 300 * time.Millisecond }, want: []string{"not ready within 300ms"}},
+		{name: "garbage", mode: "garbage", want: []string{"is it a Caisson plugin?", "line 0 of something else"}},
+		{name: "endless line", mode: "endless", change: func(s *Spec) { s.StartTimeout = 300 * time.Millisecond }, want: []string{"not ready"}},
+		{name: "refuses", mode: "serve:refuse", want: []string{"exited with status 1", "its last words: cannot open the backend: no licence"}},
+		{name: "promises too much", mode: "serve:overpromise", want: []string{"exited with status 1", "declared but not implemented"}},
+		{name: "newer protocol", mode: "handshake:1|2|unix|/tmp/x|grpc|", want: []string{"version 2 of the backend protocol", "upgrade the host"}},
+		{name: "older protocol", mode: "handshake:1|0|unix|/tmp/x|grpc|", want: []string{"upgrade the plugin"}},
+		{name: "other handshake", mode: "handshake:2|1|unix|/tmp/x|grpc|", want: []string{"version 2 of go-plugin's handshake"}},
+		{name: "net/rpc", mode: "handshake:1|1|unix|/tmp/x|netrpc|", want: []string{"speaks \"netrpc\""}},
+		{name: "tcp", mode: "handshake:1|1|tcp|127.0.0.1:1|grpc|", want: []string{"not on a unix socket"}},
+		{name: "a socket of others", mode: "handshake:1|1|unix|/var/run/docker.sock|grpc|", want: []string{"not listen in the directory it was given"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec, logs := testSpec(t, c.mode)
+			if c.mode == "" {
+				spec.Env = []string{modeEnv + "=serve:"}
+			}
+			if c.change != nil {
+				c.change(&spec)
+			}
+			p, err := Start(t.Context(), spec)
+			if err == nil {
+				_ = p.Stop(context.Background())
+				t.Fatal("it started")
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %q does not say %q\n%s", err, w, logs)
+				}
+			}
+		})
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	spec, _ := testSpec(t, "silent")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := Start(ctx, spec); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want context.Canceled", err)
+	}
+}
+
+func TestLifeIsNotThatOfTheStart(t *testing.T) {
+	spec, _ := testSpec(t, "serve:")
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := Start(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop(context.Background())
+	cancel()
+	if _, err := p.Backend().Info(t.Context()); err != nil {
+		t.Errorf("after the start's context ended: %v", err)
+	}
+}
+
+func TestEnvironmentIsAnAllowList(t *testing.T) {
+	t.Setenv("HOST_SECRET", "hunter2")
+	spec, _ := testSpec(t, "serve:")
+	spec.Env = append(spec.Env, "LISTED=yes")
+	p, err := Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop(context.Background())
+	h, err := p.Backend().Health(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for kv := range strings.SplitSeq(h.Reason, "\n") {
+		name, _, _ := strings.Cut(kv, "=")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	want := []string{
+		"CAISSON_PLUGIN", "CAISSON_PLUGIN_HOST_PID", "CAISSON_PLUGIN_LOG_LEVEL", modeEnv, "LISTED",
+		"PLUGIN_MAX_PORT", "PLUGIN_MIN_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_UNIX_SOCKET_DIR",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("environment %q, want %q", names, want)
+	}
+}
+
+// What is executed is the file whose digest was checked.
+func TestSwappedPathDoesNotWin(t *testing.T) {
+	spec, _ := testSpec(t, "serve:")
+	b, err := os.ReadFile(spec.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b)
+	spec.SHA256 = hex.EncodeToString(sum[:])
+	path := filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(path, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec.Path = path
+	bin, err := openBinary(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bin.close()
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho swapped\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path)
+	cmd.Env = []string{modeEnv + "=exit"}
+	var out logBuffer
+	c, err := spawn(cmd, bin, newSplitter(func(l string) { out.Write([]byte(l)) }), newSplitter(func(string) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, c.exited)
+	if e := c.exit(); e.Code != 3 || out.String() != "" {
+		t.Errorf("the swapped program ran: %v %q", e, out.String())
+	}
+}
+
+func TestScriptsRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho from a script >&2\nexit 4\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec, _ := testSpec(t, "")
+	spec.Path = path
+	if _, err := Start(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "status 4") || !strings.Contains(err.Error(), "from a script") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestPanicInACallCostsOnlyTheCall(t *testing.T) {
+	p, logs := begin(t, "serve:")
+	err := p.Backend().OpenConfig(t.Context(), "c", []byte("{}"))
+	if backend.KindOf(err) != backend.KindInternal || strings.Contains(err.Error(), "in a handler") {
+		t.Errorf("err = %v", err)
+	}
+	if _, err := p.Backend().Info(t.Context()); err != nil {
+		t.Errorf("after a panic: %v", err)
+	}
+	_ = p.Stop(t.Context())
+	if !strings.Contains(logs.String(), "in a handler") {
+		t.Errorf("the log does not tell of the panic:\n%s", logs)
+	}
+}
+
+func TestCrashMidRun(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kill func(*testing.T, *Process)
+		want string
+	}{
+		{"killed", func(_ *testing.T, p *Process) { syscall.Kill(p.PID(), syscall.SIGKILL) }, "ended by signal killed: perhaps it ran out of memory"},
+		{"panic", func(t *testing.T, p *Process) {
+			if _, err := execute(t, p, "crash"); backend.KindOf(err) != backend.KindUnavailable {
+				t.Errorf("the call in flight: %v", err)
+			}
+		}, "exited with status 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, logs := begin(t, "serve:")
+			live := &recorder{started: make(chan struct{}), output: make(chan struct{})}
+			type outcome struct {
+				res backend.RunResult
+				err error
+			}
+			ran := make(chan outcome, 1)
+			go func() {
+				res, err := p.Backend().Run(t.Context(), runSpec(), live)
+				ran <- outcome{res, err}
+			}()
+			await(t, live.output)
+			c.kill(t, p)
+			o := <-ran
+			if o.err != nil || o.res.Stop != backend.StopLost || o.res.StdoutBytes != 7 || !o.res.CollectFailed {
+				t.Errorf("result %+v, %v", o.res, o.err)
+			}
+			await(t, p.Done())
+			if cause := p.ExitCause(); !strings.HasPrefix(cause, c.want) {
+				t.Errorf("cause %q, want %q\n%s", cause, c.want, logs)
+			}
+			if c.name == "panic" {
+				_, lines, _ := p.Exit()
+				if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "in a goroutine of its own") }) {
+					t.Errorf("the kept lines do not tell of the panic: %q", lines)
+				}
+			}
+		})
+	}
+}
+
+func runSpec() backend.RunSpec {
+	return backend.RunSpec{
+		Ref: backend.Ref{Config: "c", ID: "s"}, RunID: "r",
+		Program: backend.Program{File: "main"}, Steps: []backend.Step{{Name: "run", Argv: []string{"x"}}},
+	}
+}
+
+// recorder is a RunIO that says what has come.
+type recorder struct {
+	started, output chan struct{}
+	backend.RunIO
+}
+
+func (r *recorder) Stdin() io.Reader { return strings.NewReader("") }
+
+func (r *recorder) Started() error {
+	close(r.started)
+	return nil
+}
+
+func (r *recorder) Stdout([]byte) error {
+	close(r.output)
+	return nil
+}
+
+func TestFrozenPluginIsStopped(t *testing.T) {
+	p, _ := begin(t, "serve:")
+	if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _, _ := p.Exit(); exit.Signal != "killed" || strings.Contains(exit.String(), "memory") {
+		t.Errorf("it ended with %v", exit)
+	}
+}
+
+// A stop whose context has ended kills at once.
+func TestImpatientStop(t *testing.T) {
+	p, _ := begin(t, "serve:")
+	if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStubbornPluginIsStopped(t *testing.T) {
+	p, _ := begin(t, "serve:stubborn")
+	if err := p.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDescendantsDie(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		p, _ := begin(t, "serve:")
+		res, err := execute(t, p, "descendant")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if crash {
+			syscall.Kill(p.PID(), syscall.SIGKILL)
+			await(t, p.Done())
+		} else if err := p.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantGone(t, res.ExitCode)
+	}
+}
+
+func TestPluginDiesWithItsHost(t *testing.T) {
+	root := t.TempDir()
+	host := exec.Command("/proc/self/exe")
+	host.Env = []string{modeEnv + "=host:" + root}
+	stdin, err := host.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 300)
+	n, _ := out.Read(line)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(line[:n])))
+	if err != nil {
+		t.Fatalf("the host says %q", line[:n])
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the plugin does not run: %v", err)
+	}
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	wantGone(t, pid)
+}
+
+func TestNoiseBeforeTheHandshake(t *testing.T) {
+	p, logs := begin(t, "noise")
+	if _, err := p.Backend().Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Stop(t.Context())
+	if !strings.Contains(logs.String(), "[stdout] initialising some library") {
+		t.Errorf("log:\n%s", logs)
+	}
+}
+
+func TestPrintsGoToTheLog(t *testing.T) {
+	p, logs := begin(t, "serve:print")
+	_ = p.Stop(t.Context())
+	for _, want := range []string{
+		"[INFO]  test: [stdout] stray words", "[WARN]  test: [WARN] plain words", "stray child", "| from a child",
+	} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("log lacks %q:\n%s", want, logs)
+		}
+	}
+}
+
+func TestLogFloodIsBounded(t *testing.T) {
+	p, logs := begin(t, "serve:")
+	if _, err := execute(t, p, "flood"); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Stop(t.Context())
+	lines := strings.Count(logs.String(), "flood: ")
+	if p.Dropped() == 0 || lines > 100_000/4 {
+		t.Errorf("%d lines logged, %d dropped", lines, p.Dropped())
+	}
+	if !strings.Contains(logs.String(), "lines were dropped") {
+		t.Error("the log does not say that lines were dropped")
+	}
+	_, kept, _ := p.Exit()
+	if len(kept) != keptLines || !strings.Contains(strings.Join(kept, "\n"), `"line":99999`) {
+		t.Errorf("%d lines kept, the last is %q", len(kept), kept[len(kept)-1])
+	}
+}
