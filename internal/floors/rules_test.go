@@ -44,7 +44,10 @@ var layout = []floor{
 	{path: "plugins/languages", may: []string{"sdk", "sdk/guest", "sdk/language"}},
 	{path: "plugins/policies", may: []string{"sdk", "sdk/guest", "sdk/policy"}},
 
+	{path: "docs/examples", may: []string{"sdk/policy", "sdk/language", "sdk/backend"}},
+
 	{path: "internal/floors"},
+	{path: "internal/docs"},
 }
 
 // contracts are the floors at the bottom.
