@@ -184,6 +184,13 @@ func (q *Queue) Close() {
 	}
 }
 
+// Closed reports whether Close was called.
+func (q *Queue) Closed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
 func (q *Queue) settle() {
 	if q.closed && q.places == 0 {
 		select {

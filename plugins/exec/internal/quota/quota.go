@@ -53,6 +53,7 @@ type tenant struct {
 	reading  chan struct{} // holds a token while nobody reads the listing
 	checked  time.Time
 	sessions map[string]entry
+	stored   Usage // the sum of sessions
 	pending  Usage
 	grants   int
 	round    int // of the last listing
@@ -127,7 +128,7 @@ func (g *Grant) Add(u Usage) error {
 func (g *Grant) add(u Usage) error {
 	g.q.mu.Lock()
 	defer g.q.mu.Unlock()
-	would := g.t.total().add(u)
+	would := g.t.stored.add(g.t.pending).add(u)
 	if l := g.q.limit; l.Files > 0 && would.Files > l.Files || l.Bytes > 0 && would.Bytes > l.Bytes {
 		return &ExceededError{Limit: l}
 	}
@@ -144,8 +145,7 @@ func (g *Grant) Store(session string, u Usage) {
 	moved := Usage{min(u.Files, g.held.Files), min(u.Bytes, g.held.Bytes)}
 	g.held = g.held.sub(moved)
 	g.t.pending = g.t.pending.sub(moved)
-	e := g.t.sessions[session]
-	g.t.sessions[session] = entry{Usage: e.add(u), round: g.t.round}
+	g.t.put(session, entry{Usage: g.t.sessions[session].add(u), round: g.t.round})
 }
 
 // End gives back what was added. What was stored stays counted.
@@ -172,16 +172,19 @@ func (q *Quota) Remove(name, session string, u Usage) {
 	}
 	if e, ok := t.sessions[session]; ok {
 		e.Files, e.Bytes = max(0, e.Files-u.Files), max(0, e.Bytes-u.Bytes)
-		t.sessions[session] = e
+		t.put(session, e)
 	}
 }
 
-func (t *tenant) total() Usage {
-	sum := t.pending
-	for _, e := range t.sessions {
-		sum = sum.add(e.Usage)
-	}
-	return sum
+func (t *tenant) put(session string, e entry) {
+	t.drop(session)
+	t.sessions[session] = e
+	t.stored = t.stored.add(e.Usage)
+}
+
+func (t *tenant) drop(session string) {
+	t.stored = t.stored.sub(t.sessions[session].Usage)
+	delete(t.sessions, session)
 }
 
 // read compares the counts with the listing. One reads at a time.
@@ -210,12 +213,12 @@ func (q *Quota) read(ctx context.Context, name string, t *tenant) error {
 	defer q.mu.Unlock()
 	for session, e := range t.sessions {
 		if _, live := held[session]; !live && e.round < round {
-			delete(t.sessions, session)
+			t.drop(session)
 		}
 	}
 	for session, u := range held {
 		if _, known := t.sessions[session]; !known {
-			t.sessions[session] = entry{Usage: u, round: round}
+			t.put(session, entry{Usage: u, round: round})
 		}
 	}
 	t.checked = q.now()

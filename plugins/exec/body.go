@@ -1,0 +1,92 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+)
+
+// guarded reads a request's body up to a limit and gives up on a client that
+// falls silent: a body that never ends would keep what waits for it.
+type guarded struct {
+	body   io.Reader
+	ctl    *http.ResponseController
+	idle   time.Duration
+	until  time.Time
+	upload bool
+	limit  int64
+}
+
+func (i *Interpreter) guard(w http.ResponseWriter, r *http.Request, limit int64, upload bool) (*guarded, error) {
+	g := &guarded{
+		body: http.MaxBytesReader(w, r.Body, limit), ctl: http.NewResponseController(w),
+		idle: i.o.BodyIdle, until: time.Now().Add(i.o.BodyTime), upload: upload, limit: limit,
+	}
+	if r.ContentLength > limit {
+		return nil, g.tooLarge()
+	}
+	return g, nil
+}
+
+func (g *guarded) Read(p []byte) (int, error) {
+	next := time.Now().Add(g.idle)
+	if next.After(g.until) {
+		next = g.until
+	}
+	_ = g.ctl.SetReadDeadline(next) // not every server can
+	n, err := g.body.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+		return n, err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, g.tooSlow(err)
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return n, g.tooLarge()
+	}
+	return n, &brokenBody{err}
+}
+
+// done lets the connection be read without a deadline again: the server watches
+// it for the client going away.
+func (g *guarded) done() { _ = g.ctl.SetReadDeadline(time.Time{}) }
+
+func (g *guarded) tooSlow(cause error) error {
+	e := &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: cause}
+	if g.upload {
+		e.Status, e.Message = http.StatusGatewayTimeout, "Upload timeout"
+	}
+	return e
+}
+
+func (g *guarded) tooLarge() error {
+	if g.upload {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", sizeExceeded)
+	}
+	return refuse(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", g.limit))
+}
+
+// brokenBody: the client went away, or sent what HTTP cannot read.
+type brokenBody struct{ err error }
+
+func (e *brokenBody) Error() string { return "read the body: " + e.err.Error() }
+func (e *brokenBody) Unwrap() error { return e.err }
+
+// readBody reads a JSON body.
+func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	g, err := i.guard(w, r, i.o.BodyBytes, false)
+	if err != nil {
+		return nil, err
+	}
+	defer g.done()
+	b, err := io.ReadAll(g)
+	if _, broken := errors.AsType[*brokenBody](err); broken {
+		return nil, &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
+	}
+	return b, err
+}

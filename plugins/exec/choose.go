@@ -1,0 +1,104 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/policy"
+)
+
+// choose says where a run goes: the session that it names, else the first
+// session of its files that may be continued, else a new one on the default
+// target, and then x is nil. Nothing is leased or woken. A session whose fate is
+// not known is an error: a run is not moved elsewhere on doubt.
+func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t session.Target, x *finding, err error) {
+	if in.SessionID != "" {
+		x, err := f.lookup(ctx, in.SessionID)
+		if err == nil {
+			return x.Target, x, nil
+		}
+		if !gone(err) {
+			return t, nil, err
+		}
+	}
+	for k := range in.Files {
+		ref := &in.Files[k]
+		if sharedRef(ref) {
+			continue
+		}
+		x, err := f.lookup(ctx, ref.session(in.SessionID))
+		if err == nil && continuable(f.owner, x.Sandbox.Metadata) {
+			return x.Target, x, nil
+		}
+		if err != nil && !gone(err) {
+			return t, nil, err
+		}
+	}
+	t, err = i.host.Sessions().Default(ctx, f.owner)
+	if err != nil {
+		return t, nil, fmt.Errorf("find the default sandbox target: %w", err)
+	}
+	return t, nil, nil
+}
+
+// order is a planned run: what a target will be asked to do.
+type order struct {
+	language string
+	spec     backend.RunSpec // without inputs and sandbox
+}
+
+// order plans in on t and has policies judge it.
+func (i *Interpreter) order(ctx context.Context, c *call, t session.Target, sessionID string) (order, error) {
+	in := c.in
+	id, toolchain, plan, err := i.host.Plan(ctx, t, in.Lang, in.Args)
+	if err != nil {
+		return order{}, err
+	}
+	limits := i.host.Limits(t, backend.Limits{Wall: time.Duration(in.Timeout) * time.Millisecond})
+	req := policy.Request{
+		Org: c.principal.Org, User: c.principal.User, Via: string(c.principal.Via),
+		Session: sessionID, Language: id, Toolchain: toolchain, Config: t.Config, Network: "none",
+		Limits: policy.Limits{
+			WallMS: limits.Wall.Milliseconds(), CPUMS: limits.CPU.Milliseconds(),
+			MemoryBytes: limits.MemoryBytes, Processes: limits.Processes,
+			StdoutBytes: limits.StdoutBytes, StderrBytes: limits.StderrBytes,
+			ChangedFiles: int64(i.o.ChangedFiles), ChangedFileBytes: i.o.ChangedFileBytes,
+		},
+		CodeBytes: int64(len(in.Code)), Code: in.Code, Args: in.Args,
+	}
+	for _, f := range in.Files {
+		// The size is found out when the file is fetched, which is work for a
+		// request that was let in.
+		req.Files = append(req.Files, policy.File{Name: f.Name, Size: -1})
+	}
+	asked := req.Limits
+	granted, err := i.host.Admit(ctx, req)
+	if err != nil {
+		return order{}, err
+	}
+	granted = asked.Tighten(granted)
+	limits.Wall = time.Duration(granted.WallMS) * time.Millisecond
+	limits.CPU = time.Duration(granted.CPUMS) * time.Millisecond
+	limits.MemoryBytes, limits.Processes = granted.MemoryBytes, granted.Processes
+	limits.StdoutBytes, limits.StderrBytes = granted.StdoutBytes, granted.StderrBytes
+
+	o := order{language: id, spec: backend.RunSpec{
+		RunID:   c.runID,
+		Program: backend.Program{File: plan.File, Source: []byte(in.Code)},
+		Env:     plan.Env,
+		Limits:  limits,
+		Collect: backend.CollectSpec{
+			MaxFiles: int(granted.ChangedFiles), MaxFileBytes: granted.ChangedFileBytes,
+			MaxDepth: i.o.ChangedDepth, Exclude: caches,
+		},
+	}}
+	for _, s := range plan.Steps {
+		o.spec.Steps = append(o.spec.Steps, backend.Step{Name: s.Name, Argv: s.Argv, Args: s.Args})
+	}
+	check := o.spec
+	check.Ref = backend.Ref{Config: t.Config, ID: "-"} // which sandbox comes later
+	return o, check.Check()
+}

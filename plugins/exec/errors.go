@@ -1,0 +1,215 @@
+package exec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/plugins/exec/internal/names"
+	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
+	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// errCanceled: the caller went away, so nobody reads an answer.
+var errCanceled = errors.New("the caller went away")
+
+// statusGone is what the log says of such a request (nginx's number for it).
+const statusGone = 499
+
+func refuse(status int, code, message string) *host.HTTPError {
+	return &host.HTTPError{Status: status, Code: code, Message: message}
+}
+
+// rateLimited is a 429 in the words that clients parse (reference wire §2.2).
+func rateLimited(message string, after time.Duration, cause error) *host.HTTPError {
+	return &host.HTTPError{
+		Status: http.StatusTooManyRequests, Code: codeRateLimited, Message: message,
+		RetryAfter: max(after, time.Second), Cause: cause,
+	}
+}
+
+const (
+	codeRateLimited      = "rate_limited"
+	codeQuota            = "upload_quota_exceeded"
+	codeUnsupported      = "unsupported_capability"
+	codeProfile          = "execution_profile_mismatch"
+	codeWorkspace        = "stateful_workspace_unsupported"
+	codeTimeout          = "execution_timeout"
+	codePaused           = "session_paused"
+	codeInsufficient     = "insufficient_balance"
+	codeCap              = "spending_cap_reached"
+	codeBalance          = "balance_unavailable"
+	codeForbidden        = "forbidden"
+	fileNotFound         = "File not found"
+	sizeExceeded         = "File size limit exceeded"
+	codeSandboxDown      = "sandbox_unavailable"
+	defaultRetry         = 5 * time.Second
+	unavailableRetryText = "the sandbox backend cannot be reached now"
+)
+
+// asRefusal turns any error of a request into what its caller may see. What it
+// does not know is an internal error, and says no more than that.
+func asRefusal(err error) *host.HTTPError {
+	if he, ok := errors.AsType[*host.HTTPError](err); ok {
+		return he
+	}
+	if le, ok := errors.AsType[*host.LanguageError](err); ok {
+		return languageRefusal(le)
+	}
+	if pe, ok := errors.AsType[*host.PolicyError](err); ok {
+		code := pe.Code
+		if code == "" {
+			code = "denied"
+		}
+		return &host.HTTPError{Status: http.StatusForbidden, Code: code, Message: pe.Reason, Cause: pe}
+	}
+	if full, ok := errors.AsType[*queue.FullError](err); ok {
+		return rateLimited("too many runs at once", time.Duration(full.Places/max(1, full.Running))*time.Second, err)
+	}
+	if exceeded, ok := errors.AsType[*quota.ExceededError](err); ok {
+		return &host.HTTPError{
+			Status: http.StatusTooManyRequests, Code: codeQuota, RetryAfter: time.Minute, Cause: err,
+			Message: fmt.Sprintf("uploads are limited to %d files and %d MiB in all; delete some, or wait until unused ones expire",
+				exceeded.Limit.Files, exceeded.Limit.Bytes>>20),
+		}
+	}
+	status, code, message := http.StatusInternalServerError, "internal", "internal error"
+	switch {
+	case errors.Is(err, errCanceled), errors.Is(err, context.Canceled):
+		status, code, message = http.StatusServiceUnavailable, "canceled", "the request was cut short"
+	case errors.Is(err, host.ErrInsufficient):
+		status, code, message = http.StatusPaymentRequired, codeInsufficient, "insufficient balance"
+	case errors.Is(err, host.ErrCap):
+		status, code, message = http.StatusPaymentRequired, codeCap, "spending cap reached"
+	case errors.Is(err, host.ErrUnavailable):
+		status, code, message = http.StatusServiceUnavailable, codeBalance, "the balance cannot be established now"
+	case errors.Is(err, queue.ErrClosed):
+		status, code, message = http.StatusServiceUnavailable, "stopping", "the interpreter is stopping"
+	case errors.Is(err, session.ErrBusy):
+		return rateLimited("too many runs wait for this session", defaultRetry, err)
+	case errors.Is(err, session.ErrNotFound):
+		status, code, message = http.StatusNotFound, "not_found", "session not found"
+	case errors.Is(err, session.ErrPaused):
+		status, code, message = http.StatusConflict, codePaused, "the session is paused; a run wakes it"
+	case errors.Is(err, session.ErrConfigNotFound):
+		status, code, message = http.StatusServiceUnavailable, codeSandboxDown, "the sandbox configuration does not exist"
+	case isBackend(err) || errors.Is(err, context.DeadlineExceeded):
+		return backendRefusal(err)
+	}
+	return &host.HTTPError{Status: status, Code: code, Message: message, Cause: err}
+}
+
+func isBackend(err error) bool {
+	_, ok := errors.AsType[*backend.Error](err)
+	return ok
+}
+
+// backendRefusal speaks for a backend: its own messages are for operators.
+func backendRefusal(err error) *host.HTTPError {
+	var after time.Duration
+	if be, ok := errors.AsType[*backend.Error](err); ok {
+		after = be.RetryAfter
+	}
+	out := &host.HTTPError{Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: unavailableRetryText, RetryAfter: after, Cause: err}
+	switch backend.KindOf(err) {
+	case backend.KindCapacity:
+		if after == 0 {
+			after = defaultRetry
+		}
+		return rateLimited("no sandbox is free", after, err)
+	case backend.KindTimeout:
+		out.Status, out.Code, out.Message = http.StatusGatewayTimeout, codeTimeout, "the sandbox did not answer in time"
+	case backend.KindInvalidRequest:
+		out.Status, out.Code, out.Message = http.StatusBadRequest, "invalid_request", "the sandbox cannot carry out this request"
+	case backend.KindUnsupported:
+		out.Status, out.Code, out.Message = http.StatusNotImplemented, codeUnsupported, "this sandbox cannot do that"
+	case backend.KindConflict:
+		out.Status, out.Code, out.Message = http.StatusConflict, "conflict", "the sandbox is busy with something else"
+	case backend.KindInternal:
+		out.Status, out.Code, out.Message = http.StatusInternalServerError, "internal", "internal error"
+	}
+	return out
+}
+
+func languageRefusal(e *host.LanguageError) *host.HTTPError {
+	message := "Unsupported language: " + names.Show(e.Language)
+	if e.Missing != "" {
+		message = "Language " + names.Show(e.Language) + " cannot run here"
+	}
+	if len(e.Offered) > 0 {
+		message += ". Supported: " + strings.Join(e.Offered, ", ")
+	}
+	return refuse(http.StatusBadRequest, "unsupported_language", message)
+}
+
+// errorBody satisfies every client: "error" is a word where clients look for
+// one and otherwise a sentence (reference wire §1.10).
+type errorBody struct {
+	Error             any    `json:"error"`
+	Message           string `json:"message"`
+	Status            int    `json:"status"`
+	Code              string `json:"code,omitempty"`
+	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
+}
+
+type nestedError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func bodyOf(e *host.HTTPError) errorBody {
+	b := errorBody{Error: e.Message, Message: e.Message, Status: e.Status, Code: e.Code}
+	switch e.Code {
+	case codeInsufficient, codeCap, codeBalance, codeForbidden:
+		// Money is refused in the platform's own shape.
+		b.Error = nestedError{Code: e.Code, Message: e.Message}
+	case codeRateLimited:
+		b.Error, b.RetryAfterSeconds = e.Code, seconds(e.RetryAfter)
+	case codeQuota, codeProfile, codeWorkspace, codeTimeout:
+		b.Error = e.Code
+	}
+	return b
+}
+
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
+
+// writeError answers a request with e.
+func writeError(w http.ResponseWriter, e *host.HTTPError) {
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
+	}
+	if e.Status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
+		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110 §11.6.1
+	}
+	writeJSON(w, e.Status, bodyOf(e))
+}
+
+// writeJSON answers with v, whose encoding cannot fail.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b := encode(v)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // a caller that went away is not ours to report
+}
+
+func encode(v any) []byte {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return []byte(`{"error":"internal error","message":"internal error","status":500}` + "\n")
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,197 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/plugins/exec/internal/names"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// finder answers for the length of one call which sessions there are and what is
+// in them, asking about each at most once. It is not safe for concurrent use.
+type finder struct {
+	i     *Interpreter
+	owner session.Owner
+	found map[string]*finding
+}
+
+// finding is one session as this call sees it.
+type finding struct {
+	session.Session
+	err    error // of looking it up
+	opened bool
+	// index leaves caches out, whole does not: the first is nearly always enough.
+	index, whole *index
+}
+
+func (i *Interpreter) finder(owner session.Owner) *finder {
+	return &finder{i: i, owner: owner, found: make(map[string]*finding)}
+}
+
+// release gives every session back.
+func (f *finder) release() {
+	for _, x := range f.found {
+		if x.err == nil {
+			x.Release()
+		}
+	}
+}
+
+// lookup finds a session without waking it.
+func (f *finder) lookup(ctx context.Context, id string) (*finding, error) {
+	x := f.found[id]
+	if x == nil {
+		x = &finding{err: session.ErrNotFound}
+		if identity.Syntax(id) {
+			x.Session, x.err = f.i.host.Sessions().Lookup(ctx, f.owner, id)
+		}
+		f.found[id] = x
+	}
+	return x, x.err
+}
+
+// add makes a session known that this call created.
+func (f *finder) add(x session.Session) *finding {
+	n := &finding{Session: x, opened: true}
+	f.found[x.ID] = n
+	return n
+}
+
+// open makes a session ready for work, waking it if need be.
+func (x *finding) open(ctx context.Context) error {
+	if x.opened {
+		return nil
+	}
+	sb, err := x.Backend.Connect(ctx, x.Sandbox.Ref)
+	if err != nil {
+		if backend.ProvesGone(err) {
+			return session.ErrNotFound
+		}
+		return fmt.Errorf("connect session: %w", err)
+	}
+	x.Sandbox, x.opened = sb, true
+	return nil
+}
+
+// maxWalk bounds what is looked at in one session.
+const maxWalk = 20_000
+
+// maxDigest is the longest file whose content makes its id. Nothing that is
+// uploaded or handed back by a run is longer.
+const maxDigest = 1 << 30
+
+// caches are never anybody's work: base names that runs leave out of what
+// changed and listings out of what there is.
+var caches = []string{
+	"__pycache__", "*.pyc", ".cache", ".local", ".config", ".npm", "node_modules", ".ipynb_checkpoints", ".git",
+}
+
+// contents lists the regular files of an open or running session.
+func (f *finder) contents(ctx context.Context, x *finding, exclude []string) ([]backend.Entry, error) {
+	res, err := x.Backend.Walk(ctx, backend.WalkRequest{
+		Ref: x.Sandbox.Ref, Root: backend.DataDir, MaxEntries: maxWalk, MaxDepth: 2 * names.MaxSegments,
+		Digests: true, MaxDigestBytes: maxDigest, Exclude: exclude,
+	})
+	if err != nil {
+		if backend.ProvesGone(err) {
+			return nil, session.ErrNotFound
+		}
+		return nil, fmt.Errorf("list files of a session: %w", err)
+	}
+	files := res.Entries[:0]
+	for _, e := range res.Entries {
+		if _, ok := names.Relative(e.Path); ok && e.Type == backend.EntryFile {
+			files = append(files, e)
+		}
+	}
+	return files, nil
+}
+
+// index finds the files of a session by id and by name.
+type index struct {
+	byID   map[string]backend.Entry
+	byName map[string]backend.Entry
+}
+
+func (f *finder) indexOf(id string, files []backend.Entry) *index {
+	ix := &index{byID: make(map[string]backend.Entry, len(files)), byName: make(map[string]backend.Entry, len(files))}
+	for _, e := range files {
+		name, _ := names.Relative(e.Path)
+		ix.byName[name] = e
+		for _, fid := range f.i.host.Keys().FileIDs(id, name, version(e)) {
+			ix.byID[fid] = e
+		}
+	}
+	return ix
+}
+
+// find resolves a file id, or the path that stands for one.
+func (ix *index) find(id string) (backend.Entry, bool) {
+	if e, ok := ix.byID[id]; ok {
+		return e, true
+	}
+	name, err := names.Ref(id)
+	if err != nil {
+		return backend.Entry{}, false
+	}
+	e, ok := ix.byName[name]
+	return e, ok
+}
+
+// files opens a session and indexes it, once.
+func (f *finder) files(ctx context.Context, x *finding) (*index, error) {
+	if x.index != nil {
+		return x.index, nil
+	}
+	if err := x.open(ctx); err != nil {
+		return nil, err
+	}
+	files, err := f.contents(ctx, x, caches)
+	if err != nil {
+		return nil, err
+	}
+	x.index = f.indexOf(x.ID, files)
+	return x.index, nil
+}
+
+// file resolves one file of a session. It returns session.ErrNotFound for a file
+// or session that does not exist.
+func (f *finder) file(ctx context.Context, x *finding, id string) (backend.Entry, error) {
+	ix, err := f.files(ctx, x)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	if e, ok := ix.find(id); ok {
+		return e, nil
+	}
+	// Rarely, somebody's file does lie in one of the caches.
+	if x.whole == nil {
+		all, err := f.contents(ctx, x, nil)
+		if err != nil {
+			return backend.Entry{}, err
+		}
+		x.whole = f.indexOf(x.ID, all)
+	}
+	if e, ok := x.whole.find(id); ok {
+		return e, nil
+	}
+	return backend.Entry{}, session.ErrNotFound
+}
+
+// version is what of a file's content goes into its id.
+func version(e backend.Entry) string {
+	if e.SHA256 != "" {
+		return e.SHA256
+	}
+	return fmt.Sprintf("%d bytes at %d", e.Size, e.Modified.UnixNano())
+}
+
+func (i *Interpreter) fileID(session, name string, e backend.Entry) string {
+	return i.host.Keys().FileID(session, name, version(e))
+}
+
+func gone(err error) bool { return errors.Is(err, session.ErrNotFound) }

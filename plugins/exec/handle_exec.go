@@ -1,0 +1,64 @@
+package exec
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caisson-run/caisson/host"
+)
+
+// exec answers POST /exec.
+func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
+	p := principal(r)
+	if err := checkHeaders(r.Header); err != nil {
+		return err
+	}
+	// The place comes first: it bounds how many bodies are in memory.
+	place, err := d.join(p.Org)
+	if err != nil {
+		return err
+	}
+	defer place.Leave()
+	body, err := d.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	in, refused := decodeRun(body)
+	if refused != nil {
+		return refused
+	}
+	out := newReply(w, d.o.KeepAlive)
+	defer out.end()
+	c := &call{
+		in: in, place: place, principal: p, billing: d.billing, cents: d.o.Fee(),
+		admitted: out.keepAlive, log: d.log,
+	}
+	res, err := d.run(r.Context(), c)
+	annotate(r.Context(), "run", c.runID, "session", c.session, "started", c.started, "outcome", c.outcome)
+	if err != nil {
+		return out.fail(err, c.session)
+	}
+	out.result(res)
+	return nil
+}
+
+// checkHeaders refuses what a client asks of the server as a whole and this one
+// is not, before anything is done (reference wire §1.1).
+func checkHeaders(h http.Header) error {
+	if p := strings.ToLower(strings.TrimSpace(h.Get("X-CodeAPI-Expected-Profile"))); p != "" && p != "default" {
+		return refuse(http.StatusConflict, codeProfile, "this server has the default execution profile only")
+	}
+	if h.Get("X-LibreChat-Code-Worker-ID") != "" || h.Get("X-LibreChat-Code-Workspace-ID") != "" {
+		return refuse(http.StatusConflict, codeWorkspace, "this server has no attached workspaces")
+	}
+	return nil
+}
+
+// programmatic answers what there is none of yet, in the words that tell a
+// client not to try again (reference wire §1.10).
+func (d *door) programmatic(http.ResponseWriter, *http.Request) error {
+	return &host.HTTPError{
+		Status: http.StatusNotImplemented, Code: codeUnsupported,
+		Message: "programmatic tool calling is not available on this server",
+	}
+}

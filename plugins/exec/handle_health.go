@@ -1,0 +1,97 @@
+package exec
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+)
+
+// readiness remembers for a moment whether a run would succeed: the health route
+// is open to everybody, and asking a backend is not free.
+type readiness struct {
+	mu    sync.Mutex
+	until time.Time
+	err   error
+}
+
+const (
+	readinessTTL     = time.Second
+	readinessTimeout = 5 * time.Second
+)
+
+func (d *door) isReady(ctx context.Context) error {
+	d.ready.mu.Lock()
+	defer d.ready.mu.Unlock()
+	if now := d.o.Now(); d.ready.until.Before(now) {
+		// Not with the request's own end: the answer is everybody's.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readinessTimeout)
+		defer cancel()
+		d.ready.err = d.host.Ready(ctx)
+		d.ready.until = now.Add(readinessTTL)
+	}
+	return d.ready.err
+}
+
+type health struct {
+	Status string `json:"status"`
+	// Reason is a class, never a cause: who asks is unknown.
+	Reason string `json:"reason,omitempty"`
+}
+
+// healthy answers GET /health: 200 once a run would succeed.
+func (d *door) healthy(w http.ResponseWriter, r *http.Request) error {
+	reason := ""
+	if d.life.Err() != nil || d.queue.Closed() {
+		reason = "stopping"
+	} else if err := d.isReady(r.Context()); err != nil {
+		annotate(r.Context(), "cause", err)
+		if reason = "not_ready"; isBackend(err) {
+			reason = codeSandboxDown
+		}
+	}
+	if reason != "" {
+		w.Header().Set("Retry-After", "5")
+		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: reason})
+		return nil
+	}
+	writeJSON(w, http.StatusOK, health{Status: "ok"})
+	return nil
+}
+
+// offered is one language as GET /languages lists it.
+type offered struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Aliases    []string `json:"aliases,omitempty"`
+	Advertised bool     `json:"advertised"`
+	Available  bool     `json:"available"`
+	Toolchain  string   `json:"toolchain,omitempty"`
+	Version    string   `json:"version,omitempty"`
+}
+
+// languages answers GET /languages: what a new session can run.
+func (d *door) languages(w http.ResponseWriter, r *http.Request) error {
+	t, err := d.host.Sessions().Default(r.Context(), ownerOf(principal(r)))
+	if err != nil {
+		return err
+	}
+	defer t.Release()
+	offers := d.host.Offers(t)
+	out := make([]offered, len(offers))
+	for k, o := range offers {
+		out[k] = offer(o)
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"languages": out})
+	return nil
+}
+
+func offer(o host.Offer) offered {
+	out := offered{ID: o.ID, Name: o.Name, Aliases: o.Aliases, Advertised: o.Advertised, Available: o.Missing == ""}
+	if out.Available { // what is missing, and where it was looked for, is the operator's
+		out.Toolchain, out.Version = o.Toolchain, o.Version
+	}
+	return out
+}

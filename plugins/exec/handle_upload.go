@@ -1,0 +1,94 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/formdata"
+)
+
+// formOverhead is what a form may have around its files.
+const formOverhead = 1 << 20
+
+// uploadReply satisfies every client generation (reference wire §1.4, §1.5).
+type uploadReply struct {
+	Message          string     `json:"message"`
+	Error            string     `json:"error,omitempty"`
+	Status           int        `json:"status,omitempty"`
+	SessionID        string     `json:"session_id,omitempty"`
+	StorageSessionID string     `json:"storage_session_id,omitempty"`
+	Files            []uploaded `json:"files"`
+}
+
+// batchReply is what a batch has more.
+type batchReply struct {
+	uploadReply
+	Succeeded         int  `json:"succeeded"`
+	Failed            int  `json:"failed"`
+	FilesLimitReached bool `json:"filesLimitReached,omitempty"`
+	MaxFiles          int  `json:"maxFiles,omitempty"`
+}
+
+// uploadOne answers POST /upload: all files or none.
+func (d *door) uploadOne(w http.ResponseWriter, r *http.Request) error {
+	return d.upload(w, r, false)
+}
+
+// uploadBatch answers POST /upload/batch: each file for itself, in one session.
+func (d *door) uploadBatch(w http.ResponseWriter, r *http.Request) error {
+	return d.upload(w, r, true)
+}
+
+func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error {
+	p, ctx := principal(r), r.Context()
+	body, err := d.guard(w, r, d.o.UploadBytes+formOverhead, true)
+	if err != nil {
+		return err
+	}
+	defer body.done()
+	form, err := formdata.Open(r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "Invalid content type. Must be multipart/form-data.", Cause: err}
+	}
+	if err := d.standing(ctx, p, host.ActUpload); err != nil {
+		return fmt.Errorf("standing: %w", err)
+	}
+	grant, err := d.quota.Begin(ctx, p.Org)
+	if err != nil {
+		return err
+	}
+	u := &upload{
+		d: d, owner: ownerOf(p), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
+	}
+	defer u.close(ctx)
+	if err := u.read(ctx, form); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	if len(u.files) == 0 {
+		return refuse(http.StatusBadRequest, "invalid_request", "No files provided")
+	}
+	annotate(ctx, "files", u.total.Files, "bytes", u.total.Bytes)
+	reply := batchReply{uploadReply: uploadReply{Message: success, Files: u.files}, Succeeded: int(u.total.Files)}
+	if reply.Failed = len(u.files) - reply.Succeeded; reply.Failed > 0 {
+		reply.Message = "partial_success"
+	}
+	if u.full {
+		reply.FilesLimitReached, reply.MaxFiles = true, d.o.UploadFiles
+	}
+	if reply.Succeeded == 0 {
+		reply.Message, reply.Error, reply.Status = "error", "no file could be stored", http.StatusBadRequest
+		writeJSON(w, http.StatusBadRequest, reply)
+		return nil
+	}
+	u.keep()
+	annotate(ctx, "session", u.at.ID)
+	reply.SessionID, reply.StorageSessionID = u.at.ID, u.at.ID
+	if batch {
+		writeJSON(w, http.StatusOK, reply)
+	} else {
+		writeJSON(w, http.StatusOK, reply.uploadReply)
+	}
+	return nil
+}

@@ -1,0 +1,418 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/textproto"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/host/ledger"
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/language"
+	"github.com/caisson-run/caisson/sdk/policy"
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is the entry on real sessions, ids, ledger and processes. Of the host only
+// what needs plugins is played: targets, the language table, policies.
+type rig struct {
+	*Interpreter
+	t        *testing.T
+	shells   *shells
+	sessions *session.Sessions
+	keys     *identity.Keys
+	ledger   *ledger.Ledger
+	log      *logged
+	clock    *clock
+	server   *httptest.Server
+	mux      *http.ServeMux
+
+	mu        sync.Mutex
+	principal map[string]host.Principal // by key
+	standing  func(host.Principal) error
+	admit     func(policy.Request) (policy.Limits, error)
+	ready     error
+	configs   []string
+	limits    backend.Limits
+	asked     []policy.Request
+	prefixes  []string
+	closers   []func(context.Context) error
+}
+
+// logged is a log that tests read.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// Keys of the rig's callers.
+const (
+	alice   = "alice"   // a bearer of acme, user alice
+	bob     = "bob"     // of acme too
+	mallory = "mallory" // of evil
+	service = "service" // the deployment's key
+	both    = "both"    // the key beside alice's bearer
+	broke   = "broke"   // without a cent
+	rich    = "rich"    // with money
+)
+
+func newRig(t *testing.T, adjust ...func(*Options)) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, clock: &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, log: new(logged),
+		configs: []string{"main"}, mux: http.NewServeMux(),
+		limits: backend.Limits{Wall: 20 * time.Second, StdoutBytes: 1 << 20, StderrBytes: 1 << 20},
+		principal: map[string]host.Principal{
+			alice: {Org: "acme", User: "alice", Via: host.ViaBearer}, bob: {Org: "acme", User: "bob", Via: host.ViaBearer},
+			mallory: {Org: "evil", User: "mallory", Via: host.ViaBearer}, service: {Org: "brand", Via: host.ViaServiceKey, KeyID: "k1"},
+			both:  {Org: "acme", User: "alice", Via: host.ViaBearer, KeyID: "k1"},
+			broke: {Org: "acme", User: "broke", Via: host.ViaBearer, Payer: "w-broke"},
+			rich:  {Org: "acme", User: "rich", Via: host.ViaBearer, Payer: "w-rich"},
+		},
+	}
+	r.shells = newShells(t, r.clock.now)
+	var err error
+	if r.keys, err = identity.NewKeys([]byte("an old enough secret of the tests")); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	if r.ledger, err = ledger.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), ledger.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.ledger.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.ledger.Credit(t.Context(), "w-rich", 1000, "gift"); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Fee: func() int64 { return 1 }, Now: r.clock.now}
+	for _, f := range adjust {
+		f(&o)
+	}
+	if r.Interpreter, err = newInterpreter(r, o); err != nil {
+		t.Fatal(err)
+	}
+	log := hclog.New(&hclog.LoggerOptions{Output: r.log, Level: hclog.Debug})
+	r.mount(r, r.ledger, func(_ context.Context, p host.Principal, _ host.Act) error {
+		if r.standing != nil {
+			return r.standing(p)
+		}
+		return nil
+	}, log)
+	r.server = httptest.NewServer(r.mux)
+	t.Cleanup(func() {
+		r.server.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for _, c := range r.closers {
+			if err := c(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		r.shells.leftovers()
+	})
+	return r
+}
+
+// restart forgets what a process remembers of sessions.
+func (r *rig) restart() {
+	r.sessions = session.New(session.Options{Keys: r.keys, Targets: r, Deployment: "test", Now: r.clock.now})
+}
+
+// The rig is the session.Targets of its configs.
+
+func (r *rig) Default(ctx context.Context, tenant string) (session.Target, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return session.Target{Config: r.configs[0], Backend: r.shells, Info: shellsInfo, Release: func() {}}, nil
+}
+
+func (r *rig) Named(_ context.Context, _, config string) (session.Target, error) {
+	return session.Target{Config: config, Backend: r.shells, Info: shellsInfo, Release: func() {}}, nil
+}
+
+func (r *rig) Configs(string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.configs)
+}
+
+// The rig is the entry's services.
+
+func (r *rig) Sessions() *session.Sessions { return r.sessions }
+func (r *rig) Keys() *identity.Keys        { return r.keys }
+func (r *rig) Ready(context.Context) error { return r.ready }
+
+func (r *rig) Limits(_ session.Target, want backend.Limits) backend.Limits {
+	l := r.limits
+	if want.Wall > 0 {
+		l.Wall = min(want.Wall, 300*time.Second)
+	}
+	return l
+}
+
+func (r *rig) Offers(session.Target) []host.Offer {
+	return []host.Offer{
+		{Language: language.Language{ID: "bash", Name: "Bash", Aliases: []string{"sh"}, Advertised: true}, Toolchain: "sh", Version: "5"},
+		{Language: language.Language{ID: "c", Name: "C", Advertised: true}, Toolchain: "sh"},
+		{Language: language.Language{ID: "go", Name: "Go", Advertised: true}, Missing: "no toolchain in /opt/secret"},
+	}
+}
+
+func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []string) (string, string, language.Plan, error) {
+	switch strings.ToLower(strings.TrimSpace(lang)) {
+	case "bash", "sh":
+		return "bash", "sh", language.Plan{File: "main.sh", Steps: []language.Step{
+			{Name: "run", Argv: []string{"/bin/sh", "{dir}/main.sh"}, Args: args},
+		}}, nil
+	case "c": // compiles nothing, successfully only when asked to
+		return "c", "sh", language.Plan{File: "main.c", Steps: []language.Step{
+			{Name: "compile", Argv: []string{"/bin/sh", "-c", "grep -q broken {dir}/main.c && { echo 'main.c:1: broken' >&2; exit 1; }; exit 0"}},
+			{Name: "run", Argv: []string{"/bin/echo"}, Args: args},
+		}}, nil
+	case "go":
+		return "", "", language.Plan{}, &host.LanguageError{Language: "go", Missing: "no toolchain in /opt/secret", Offered: []string{"bash", "c"}}
+	}
+	return "", "", language.Plan{}, &host.LanguageError{Language: lang, Offered: []string{"bash", "c"}}
+}
+
+func (r *rig) Admit(_ context.Context, q policy.Request) (policy.Limits, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, q)
+	if r.admit != nil {
+		return r.admit(q)
+	}
+	return q.Limits, nil
+}
+
+// The rig mounts like host.Mounting does.
+
+func (r *rig) Prefixes(p ...string) { r.prefixes = append(r.prefixes, p...) }
+
+func (r *rig) Handle(pattern string, h http.Handler, refuse func(http.ResponseWriter, *http.Request, *host.HTTPError)) {
+	r.mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
+		p := strings.ToLower(path.Clean("/" + q.URL.Path))
+		if !slices.ContainsFunc(r.prefixes, func(x string) bool { return p == x || strings.HasPrefix(p, x+"/") }) {
+			refuse(w, q, &host.HTTPError{Status: 403, Code: "forbidden", Message: "this path is not open"})
+			return
+		}
+		who, ok := r.principal[q.Header.Get("X-API-Key")]
+		if !ok {
+			refuse(w, q, &host.HTTPError{Status: 401, Code: "unauthorized", Message: "no valid credential"})
+			return
+		}
+		h.ServeHTTP(w, q.WithContext(host.WithPrincipal(q.Context(), who)))
+	})
+}
+
+func (r *rig) HandlePublic(pattern string, h http.Handler) { r.mux.Handle(pattern, h) }
+func (r *rig) OnClose(f func(context.Context) error)       { r.closers = append(r.closers, f) }
+
+// answer is a whole response.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (r *rig) do(q *http.Request) answer {
+	r.t.Helper()
+	res, err := r.server.Client().Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		r.t.Fatal(err)
+	}
+	return answer{res.StatusCode, res.Header, b}
+}
+
+func (r *rig) request(method, key, path string, body io.Reader) *http.Request {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if key != "" {
+		q.Header.Set("X-API-Key", key)
+	}
+	return q
+}
+
+func (r *rig) get(key, path string) answer { return r.do(r.request("GET", key, path, nil)) }
+
+// post sends v as JSON, or a string as it is.
+func (r *rig) post(key, path string, v any) answer {
+	r.t.Helper()
+	raw, ok := v.(string)
+	if !ok {
+		b, err := json.Marshal(v)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		raw = string(b)
+	}
+	q := r.request("POST", key, path, strings.NewReader(raw))
+	q.Header.Set("Content-Type", "application/json")
+	return r.do(q)
+}
+
+type obj = map[string]any
+
+// into decodes an answer that must have a status.
+func into[T any](t *testing.T, a answer, status int) T {
+	t.Helper()
+	var v T
+	if a.status != status {
+		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	if err := json.Unmarshal(a.body, &v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return v
+}
+
+// exec runs a shell script that must be let in.
+func (r *rig) exec(key, code string, more ...obj) CodeResult {
+	r.t.Helper()
+	body := obj{"lang": "bash", "code": code}
+	for _, m := range more {
+		for k, v := range m {
+			body[k] = v
+		}
+	}
+	return into[CodeResult](r.t, r.post(key, "/v1/exec", body), 200)
+}
+
+// field is one part of a form: a file when it has a file name.
+type field struct{ name, filename, value string }
+
+func form(t *testing.T, parts ...field) (io.Reader, string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for _, p := range parts {
+		d := `form-data; name="` + p.name + `"`
+		if p.filename != "" {
+			d += `; filename="` + p.filename + `"`
+		}
+		pw, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(pw, p.value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &b, w.FormDataContentType()
+}
+
+func (r *rig) send(key, path string, parts ...field) answer {
+	r.t.Helper()
+	body, contentType := form(r.t, parts...)
+	q := r.request("POST", key, path, body)
+	q.Header.Set("Content-Type", contentType)
+	return r.do(q)
+}
+
+type stored struct {
+	Message          string
+	SessionID        string `json:"session_id"`
+	StorageSessionID string `json:"storage_session_id"`
+	Files            []uploaded
+	Succeeded        int
+	Failed           int
+}
+
+// upload stores files in a new session and returns it.
+func (r *rig) upload(key string, parts ...field) stored {
+	r.t.Helper()
+	return into[stored](r.t, r.send(key, "/v1/upload", parts...), 200)
+}
+
+// ref is an input ref to a file of an upload.
+func (s stored) ref(k int, name string) CodeFile {
+	return CodeFile{ID: s.Files[k].FileID, Name: name, StorageSessionID: s.SessionID}
+}
+
+func csv(name, value string) field { return field{"file", name, value} }
+
+// names of the files of a result, inherited ones in parentheses.
+func fileNames(files []CodeFile) string {
+	var out []string
+	for _, f := range files {
+		if f.Inherited {
+			out = append(out, "("+f.Name+")")
+		} else {
+			out = append(out, f.Name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func (r *rig) usage() []ledger.Record {
+	r.t.Helper()
+	var out []ledger.Record
+	for rec, err := range r.ledger.Usage(r.t.Context(), ledger.Filter{}) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		out = append(out, rec)
+	}
+	return out
+}

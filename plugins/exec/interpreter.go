@@ -1,0 +1,217 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
+	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/language"
+	"github.com/caisson-run/caisson/sdk/policy"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Path is where the code interpreter answers. Other spellings are aliases.
+const Path = "/v1/exec"
+
+// Options of New. Zero members take the default that their comment names.
+type Options struct {
+	// Bases are the path prefixes below which every route answers: "", "/v1" and
+	// Path. A platform that has a /health or a /files of its own leaves "" out.
+	Bases []string
+	// Fee is the price of one run in cents, asked for each run: host.Fee of the
+	// process's environment, 1 cent when it says nothing.
+	Fee func() int64
+
+	// Running and Waiting bound the runs at once and those that wait, in all:
+	// 4 for each processor and 256.
+	Running, Waiting int
+	// TenantRunning and TenantWaiting bound them for each tenant: half of
+	// Running and 32.
+	TenantRunning, TenantWaiting int
+	// MaxWait is how long a run waits for its turn: one minute.
+	MaxWait time.Duration
+
+	// BodyBytes bounds a JSON body: 16 MiB.
+	BodyBytes int64
+	// BodyIdle is how long a body may bring no byte: 30 s. BodyTime bounds it as
+	// a whole: 15 minutes.
+	BodyIdle, BodyTime time.Duration
+	// UploadBytes bounds one uploaded file, and with some overhead the request
+	// that brings it: 150 MiB.
+	UploadBytes int64
+	// UploadFiles bounds the files of one request: 1000.
+	UploadFiles int
+	// QuotaFiles and QuotaBytes bound what each tenant keeps in uploads: 10,000
+	// files and 10 GiB.
+	QuotaFiles, QuotaBytes int64
+
+	// ChangedFiles, ChangedFileBytes and ChangedDepth bound what a run hands
+	// back: 100 files of 50 MiB each, 16 directories deep.
+	ChangedFiles     int
+	ChangedFileBytes int64
+	ChangedDepth     int
+
+	// KeepAlive is the time between two bytes that keep a waiting client's
+	// connection open, and before the first: 3 s.
+	KeepAlive time.Duration
+	// Now is the clock: time.Now.
+	Now func() time.Time
+}
+
+func (o Options) complete() (Options, error) {
+	def(&o.Running, 4*runtime.GOMAXPROCS(0))
+	def(&o.Waiting, 256)
+	def(&o.TenantRunning, max(1, o.Running/2))
+	def(&o.TenantWaiting, 32)
+	def(&o.MaxWait, time.Minute)
+	def(&o.BodyBytes, 16<<20)
+	def(&o.BodyIdle, 30*time.Second)
+	def(&o.BodyTime, 15*time.Minute)
+	def(&o.UploadBytes, 150<<20)
+	def(&o.UploadFiles, 1000)
+	def(&o.QuotaFiles, 10_000)
+	def(&o.QuotaBytes, 10<<30)
+	def(&o.ChangedFiles, 100)
+	def(&o.ChangedFileBytes, 50<<20)
+	def(&o.ChangedDepth, 16)
+	def(&o.KeepAlive, 3*time.Second)
+	if o.Bases == nil {
+		o.Bases = []string{"", "/v1", Path}
+	}
+	if o.Fee == nil {
+		o.Fee = func() int64 { return host.Fee(os.LookupEnv, string(host.ActRun), 1) }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth) < 0 ||
+		min(o.BodyBytes, o.UploadBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
+		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive) < 0 {
+		return o, errors.New("exec: a limit is negative")
+	}
+	return o, nil
+}
+
+func def[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// services is what the interpreter needs of a host. *host.Host implements it.
+type services interface {
+	Sessions() *session.Sessions
+	Keys() *identity.Keys
+	Limits(t session.Target, want backend.Limits) backend.Limits
+	Offers(t session.Target) []host.Offer
+	Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error)
+	Admit(ctx context.Context, r policy.Request) (policy.Limits, error)
+	Ready(ctx context.Context) error
+}
+
+var _ services = (*host.Host)(nil)
+
+// Interpreter runs code and keeps files for callers. It is safe for concurrent
+// use.
+type Interpreter struct {
+	o     Options
+	host  services
+	queue *queue.Queue
+	quota *quota.Quota
+
+	// life ends when the entry is closed and may not wait any longer.
+	life context.Context
+	kill context.CancelFunc
+}
+
+// New returns an Interpreter on h. It starts nothing.
+func New(h *host.Host, o Options) (*Interpreter, error) {
+	if h == nil {
+		return nil, errors.New("exec: no host")
+	}
+	return newInterpreter(h, o)
+}
+
+func newInterpreter(s services, o Options) (*Interpreter, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	i := &Interpreter{o: o, host: s}
+	i.queue = queue.New(queue.Limits{
+		Running: o.Running, Waiting: o.Waiting, TenantRunning: o.TenantRunning, TenantWaiting: o.TenantWaiting,
+	})
+	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)
+	i.life, i.kill = context.WithCancel(context.Background())
+	return i, nil
+}
+
+// Entry returns the routes, to be mounted once. Runs in flight are given until
+// the host's Close gives up on them.
+func (i *Interpreter) Entry() host.Entry {
+	return host.Entry{
+		Name:  "exec",
+		Price: host.Metered,
+		Mount: func(_ context.Context, m *host.Mounting) error {
+			i.mount(m, m.Billing, m.Standing, m.Log)
+			return nil
+		},
+	}
+}
+
+// mounting is what mount needs of a *host.Mounting.
+type mounting interface {
+	Prefixes(prefixes ...string)
+	Handle(pattern string, h http.Handler, refuse func(http.ResponseWriter, *http.Request, *host.HTTPError))
+	HandlePublic(pattern string, h http.Handler)
+	OnClose(f func(context.Context) error)
+}
+
+var _ mounting = (*host.Mounting)(nil)
+
+// Run runs one program for org and returns what came of it. It charges nothing:
+// whoever calls it sells something of their own. A program that fails is a
+// result; an error is a refusal or a failure of the interpreter, a
+// *host.HTTPError that says which, or ctx's own.
+//
+// org is the tenant, established by the caller and never read from the request.
+// The session in the result lives on until its clocks or End end it.
+func (i *Interpreter) Run(ctx context.Context, org string, in *CodeRun) (*CodeResult, error) {
+	if org == "" {
+		return nil, refuse(http.StatusForbidden, "forbidden", "no organisation")
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	place, err := i.join(org)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Leave()
+	c := &call{
+		in: in, place: place, principal: host.Principal{Org: org, Via: host.ViaInternal},
+		billing: host.Free, log: hclog.NewNullLogger(),
+	}
+	return i.run(ctx, c)
+}
+
+// End drops a session now instead of leaving it to its clocks: for callers whose
+// work is over at the answer. A session that does not exist, or is not org's, is
+// success.
+func (i *Interpreter) End(ctx context.Context, org, sessionID string) error {
+	err := i.host.Sessions().End(ctx, session.Owner{Tenant: org}, sessionID)
+	if errors.Is(err, session.ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,245 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/hashicorp/go-hclog"
+)
+
+// door is the mounted entry: the interpreter with the platform's money and log.
+type door struct {
+	*Interpreter
+	billing  host.Billing
+	standing func(ctx context.Context, p host.Principal, act host.Act) error
+	log      hclog.Logger
+	ready    readiness
+}
+
+// action answers a request that was let in. What it returns instead of answering
+// is answered by the caller.
+type action func(w http.ResponseWriter, r *http.Request) error
+
+// route is one path below every base, with what each method does there.
+type route struct {
+	path    string
+	methods map[string]action
+	public  bool
+}
+
+// routes is the whole surface. The aliases of reference wire §1.0 come from
+// mounting it below each base: "/exec" below "", "/v1" and "/v1/exec" is
+// "/exec", "/v1/exec" and "/v1/exec/exec".
+func (d *door) routes() []route {
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	return []route{
+		{path: "/exec", methods: map[string]action{post: d.exec}},
+		{path: "/exec/programmatic", methods: map[string]action{post: d.programmatic}},
+		{path: "/exec/programmatic/cancel", methods: map[string]action{post: d.programmatic}},
+		{path: "/upload", methods: map[string]action{post: d.uploadOne}},
+		{path: "/upload/batch", methods: map[string]action{post: d.uploadBatch}},
+		{path: "/download/{sid}", methods: map[string]action{get: d.downloadNothing}},
+		{path: "/download/{sid}/{fid...}", methods: map[string]action{get: d.download}},
+		{path: "/files/{sid}", methods: map[string]action{get: d.list}},
+		{path: "/files/{sid}/{fid...}", methods: map[string]action{get: d.list, del: d.remove}},
+		{path: "/sessions/{sid}/objects/{fid...}", methods: map[string]action{get: d.object, del: d.remove}},
+		{path: "/languages", methods: map[string]action{get: d.languages}},
+		{path: "/health", methods: map[string]action{get: d.healthy}, public: true},
+	}
+}
+
+// served are the methods that get a pattern of their own at every path. A
+// pattern without a method would answer all, but collides with a platform that
+// has "GET /". OPTIONS is left to the platform.
+var served = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+func (i *Interpreter) mount(m mounting, billing host.Billing, standing func(context.Context, host.Principal, host.Act) error, log hclog.Logger) {
+	d := &door{Interpreter: i, billing: billing, standing: standing, log: log}
+	seen := make(map[string]bool)
+	for _, base := range i.o.Bases {
+		base = strings.TrimRight(base, "/")
+		for _, rt := range d.routes() {
+			path := base + rt.path
+			if seen[path] {
+				continue // "" and "/v1" with another base may meet
+			}
+			seen[path] = true
+			if !rt.public {
+				m.Prefixes(prefixOf(base, rt.path))
+			}
+			for _, method := range served {
+				h := d.wrap(rt, rt.methods[method])
+				for _, p := range spellings(path) {
+					if rt.public {
+						m.HandlePublic(method+" "+p, h)
+					} else {
+						m.Handle(method+" "+p, h, d.refused(rt.path))
+					}
+				}
+			}
+		}
+	}
+	m.OnClose(i.close)
+}
+
+// prefixOf is what admission covers for a route: its fixed first segment.
+func prefixOf(base, path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return base + "/" + first
+}
+
+// spellings are a path and the same with a slash behind it.
+func spellings(path string) []string {
+	if strings.HasSuffix(path, "...}") || strings.HasSuffix(path, "/{sid}") {
+		return []string{path} // the wildcard has it already
+	}
+	return []string{path, path + "/{$}"}
+}
+
+// wrap turns an action into a handler: one line of log, panics and errors
+// answered, other methods refused.
+func (d *door) wrap(rt route, act action) http.Handler {
+	if act == nil {
+		allow := make([]string, 0, len(rt.methods))
+		for _, m := range served {
+			if rt.methods[m] != nil {
+				allow = append(allow, m)
+			}
+		}
+		act = func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Allow", strings.Join(allow, ", "))
+			return refuse(http.StatusMethodNotAllowed, "method_not_allowed", "this path answers "+strings.Join(allow, " and ")+" only")
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := d.o.Now()
+		out := &response{ResponseWriter: w}
+		note := &notes{}
+		r = r.WithContext(context.WithValue(r.Context(), notesKey{}, note))
+		defer func() {
+			if v := recover(); v != nil {
+				if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					d.line(rt.path, r, out, start, note, err)
+					panic(v) // the client has to see that the answer breaks off
+				}
+				d.log.Error("panic in a handler", "route", rt.path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				if !out.began() {
+					writeError(out, refuse(http.StatusInternalServerError, "internal", "internal error"))
+				}
+				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
+			}
+		}()
+		err := act(out, r)
+		if err != nil && !out.began() {
+			writeError(out, asRefusal(err))
+		}
+		d.line(rt.path, r, out, start, note, err)
+	})
+}
+
+// refused answers what admission turned away.
+func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *host.HTTPError) {
+	return func(w http.ResponseWriter, r *http.Request, e *host.HTTPError) {
+		start := d.o.Now()
+		out := &response{ResponseWriter: w}
+		writeError(out, e)
+		d.line(path, r, out, start, &notes{}, e)
+	}
+}
+
+// line writes a request's one line of log: no bodies, no queries, no keys.
+func (d *door) line(path string, r *http.Request, out *response, start time.Time, n *notes, err error) {
+	status := out.status
+	if r.Context().Err() != nil {
+		status = statusGone
+	}
+	args := []any{"method", r.Method, "route", path, "status", status, "ms", d.o.Now().Sub(start).Milliseconds()}
+	if p, ok := host.PrincipalFrom(r.Context()); ok {
+		args = append(args, "org", p.Org)
+		if p.RequestID != "" {
+			args = append(args, "request", p.RequestID)
+		}
+	}
+	args = append(args, n.args...)
+	if err != nil {
+		args = append(args, "error", err)
+	}
+	if status >= http.StatusInternalServerError {
+		d.log.Warn("request", args...)
+	} else {
+		d.log.Info("request", args...)
+	}
+}
+
+// notes are what an action adds to its line of log.
+type notes struct{ args []any }
+
+type notesKey struct{}
+
+func annotate(ctx context.Context, args ...any) {
+	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
+		n.args = append(n.args, args...)
+	}
+}
+
+// response remembers what was answered.
+type response struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *response) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *response) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *response) began() bool { return r.status != 0 }
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// principal is who admission let in. Handlers run behind it only.
+func principal(r *http.Request) host.Principal {
+	p, ok := host.PrincipalFrom(r.Context())
+	if !ok || p.Org == "" {
+		panic("exec: a guarded route ran without a principal")
+	}
+	return p
+}
+
+// close lets nobody in any more, gives runs in flight until ctx ends, and then
+// stops them.
+func (i *Interpreter) close(ctx context.Context) error {
+	i.queue.Close()
+	defer i.kill()
+	select {
+	case <-i.queue.Empty():
+		return nil
+	case <-ctx.Done():
+	}
+	i.kill()
+	select {
+	case <-i.queue.Empty():
+		return nil
+	case <-time.After(stopGrace):
+		return errors.New("exec: runs did not stop in time")
+	}
+}
+
+// stopGrace is how long a stopped run may take to end.
+const stopGrace = 10 * time.Second

@@ -1,0 +1,271 @@
+package exec
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/hashicorp/go-hclog"
+)
+
+// call is one run from admission to its result.
+type call struct {
+	in        *CodeRun
+	place     *queue.Place
+	principal host.Principal
+	billing   host.Billing
+	cents     int64
+	// admitted is called once nothing can refuse the run any more except lack of
+	// room; nil is fine.
+	admitted func()
+	log      hclog.Logger
+
+	runID   string
+	charge  host.Charge
+	session string // once known
+	started bool
+	outcome backend.StopReason
+}
+
+func (c *call) owner() session.Owner { return ownerOf(c.principal) }
+
+func ownerOf(p host.Principal) session.Owner {
+	return session.Owner{Tenant: p.Org, User: p.User, KeyID: p.KeyID}
+}
+
+// Times of a run beside its own limits.
+const (
+	// startSlack is what starting, placing inputs and collecting may take.
+	startSlack = 5 * time.Minute
+	// settleTimeout bounds work that must outlive the request.
+	settleTimeout = 30 * time.Second
+	// attempts is how often a run is moved to another session because the one it
+	// was to continue ended in the meantime.
+	attempts = 3
+)
+
+// errVanished: the session that a run was to continue ended before it started.
+var errVanished = errors.New("the session ended meanwhile")
+
+// join takes a place in the queue.
+func (i *Interpreter) join(org string) (*queue.Place, error) {
+	p, err := i.queue.Join(org)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	return p, nil
+}
+
+// run is the life of a run (architecture §3), from the target on. Errors are
+// *host.HTTPError, or ctx's own when the caller went away.
+func (i *Interpreter) run(ctx context.Context, c *call) (*CodeResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(i.life, cancel)()
+	c.runID = rand.Text()
+	defer func() {
+		if c.charge != nil {
+			c.charge.Release() // does nothing once debited
+		}
+	}()
+	for range attempts {
+		res, err := i.attempt(ctx, c)
+		switch {
+		case errors.Is(err, errVanished):
+			continue
+		case err != nil && i.life.Err() != nil:
+			return nil, asRefusal(queue.ErrClosed)
+		case err != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: %w", errCanceled, ctx.Err())
+		case err != nil:
+			return nil, asRefusal(err)
+		}
+		return res, nil
+	}
+	return nil, refuse(http.StatusServiceUnavailable, codeSandboxDown, "sessions end faster than runs begin; try again")
+}
+
+// attempt is one try to run in one session.
+func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error) {
+	f := i.finder(c.owner())
+	defer f.release()
+	target, x, err := i.choose(ctx, f, c.in)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Release()
+	if c.session = ""; x != nil {
+		c.session = x.ID
+	}
+	o, err := i.order(ctx, c, target, c.session)
+	if err != nil {
+		return nil, err
+	}
+	if c.charge == nil {
+		// With the request's own context: a detached one names no payer.
+		if c.charge, err = c.billing.Reserve(ctx, c.principal.Payer, host.ActRun, c.cents); err != nil {
+			return nil, fmt.Errorf("reserve: %w", err)
+		}
+		if c.charge == nil {
+			return nil, errors.New("reserve: the billing answered without a charge")
+		}
+		if c.admitted != nil {
+			c.admitted()
+		}
+	}
+	done, err := i.turn(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { done() }()
+
+	fresh := x == nil
+	if fresh {
+		s, err := i.host.Sessions().Create(ctx, c.owner(), target, session.CreateOptions{Origin: session.OriginExec})
+		if err != nil {
+			return nil, err
+		}
+		x, c.session = f.add(s), s.ID
+		// Nobody else knows the session; the turn keeps the sweep out.
+		if done, err = i.host.Sessions().Hold(ctx, s.ID); err != nil {
+			done = func() {}
+			i.discard(ctx, c, s)
+			return nil, err
+		}
+	} else if err := x.open(ctx); err != nil {
+		return nil, vanished(err)
+	}
+	res, err := i.perform(ctx, c, f, o, x, fresh)
+	if err != nil && !c.started && fresh {
+		i.discard(ctx, c, x.Session)
+		c.session = ""
+	}
+	if !fresh && !c.started {
+		err = vanished(err)
+	}
+	return res, err
+}
+
+// vanished turns proof that a session is gone into a reason to try again.
+func vanished(err error) error {
+	if gone(err) || backend.ProvesGone(err) {
+		return errVanished
+	}
+	return err
+}
+
+// turn waits for the session's turn, if there is a session, and for room to run.
+// The session's comes first: waiting for it takes nobody else's room.
+func (i *Interpreter) turn(ctx context.Context, c *call) (release func(), err error) {
+	wait, cancel := context.WithTimeout(ctx, i.o.MaxWait)
+	defer cancel()
+	release = func() {}
+	if c.session != "" {
+		if release, err = i.host.Sessions().Hold(wait, c.session); err != nil {
+			release = func() {}
+		}
+	}
+	if err == nil {
+		err = c.place.Wait(wait)
+	}
+	if err == nil {
+		return release, nil
+	}
+	release()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = rateLimited("no room to run within "+i.o.MaxWait.String(), defaultRetry, err)
+	}
+	return nil, err
+}
+
+// discard ends a session in which nothing happened.
+func (i *Interpreter) discard(ctx context.Context, c *call, s session.Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := s.Backend.Delete(ctx, s.Sandbox.Ref); err != nil {
+		c.log.Warn("an unused session is left to its clocks", "session", s.ID, "error", err)
+	}
+}
+
+// perform runs the order in x.
+func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, x *finding, fresh bool) (*CodeResult, error) {
+	in, err := i.resolve(ctx, f, c.in, x, fresh)
+	if err != nil {
+		return nil, err
+	}
+	o.spec.Ref, o.spec.Inputs = x.Sandbox.Ref, in.specs
+	rctx, cancel := context.WithTimeout(ctx, o.spec.Limits.Wall+startSlack)
+	defer cancel()
+	io := newLive(rctx, o.spec.Limits, in, func() error { return i.start(ctx, c, x, in) })
+	defer io.close()
+	res, err := x.Backend.Run(rctx, o.spec, io)
+
+	began, refused := io.began()
+	switch {
+	case refused != nil:
+		return nil, refused
+	case !began && err == nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case !began && err == nil:
+		return nil, fmt.Errorf("run %s ended before it started: %s %s", c.runID, res.Stop, res.Message)
+	case !began:
+		return nil, err
+	case err != nil:
+		// The program ran and its end is not known. It is paid for, and what it
+		// said is all there is.
+		c.log.Error("a run was lost", "run", c.runID, "session", x.ID, "error", err)
+		res = backend.RunResult{Stop: backend.StopLost, ExitCode: -1}
+	}
+	c.outcome = res.Stop
+	i.debit(ctx, c, res)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	in.unplaced(res.MissingInputs)
+	return i.report(x.ID, io, in, res), nil
+}
+
+// start is called right before the program's first instruction: from here on
+// the run is paid for, even if this process ends.
+func (i *Interpreter) start(ctx context.Context, c *call, x *finding, in *inputs) error {
+	if s, ok := c.charge.(host.ChargeStarter); ok {
+		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		if err := s.Started(sctx, c.usage()); err != nil {
+			return fmt.Errorf("record the start: %w", errors.Join(host.ErrUnavailable, err))
+		}
+	}
+	c.started = true
+	i.host.Sessions().MarkUsed(x.ID)
+	for _, f := range in.found {
+		i.host.Sessions().MarkUsed(f.source)
+	}
+	return nil
+}
+
+func (c *call) usage() host.Usage {
+	return host.Usage{
+		RunID: c.runID, Org: c.principal.Org, User: c.principal.User, Project: c.principal.Project,
+		Session: c.session, RequestID: c.principal.RequestID, Act: host.ActRun, Cents: c.cents,
+	}
+}
+
+// debit charges a run that started, whatever came of it or of its caller.
+func (i *Interpreter) debit(ctx context.Context, c *call, res backend.RunResult) {
+	u := c.usage()
+	u.Wall, u.CPU, u.Fuel, u.PeakMemory = res.Usage.Wall, res.Usage.CPU, res.Usage.Fuel, res.Usage.PeakMemoryBytes
+	u.BytesIn, u.BytesOut = res.Usage.BytesIn, res.Usage.BytesOut
+	u.Outcome, u.ExitCode = string(res.Stop), res.ExitCode
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := c.charge.Debit(ctx, u); err != nil {
+		c.log.Error("a run could not be debited", "run", c.runID, "org", u.Org, "cents", u.Cents, "error", err)
+	}
+}
