@@ -14,12 +14,15 @@ import (
 // TestMain lets the test binary be the other process.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("DATADIR_HOLD"); dir != "" {
-		if _, err := Open(dir); err != nil {
+		d, err := Open(dir)
+		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		fmt.Println("held")
-		select {} // until killed
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until killed
+		_ = d.Close()
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -28,6 +31,9 @@ func TestLockAcrossProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "data")
 	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), "DATADIR_HOLD="+dir)
+	if _, err := other.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := other.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

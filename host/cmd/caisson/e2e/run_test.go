@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// write makes a file in a new directory.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestRunProgram(t *testing.T) {
+	p := newPlace(t)
+	out := filepath.Join(t.TempDir(), "out")
+	file := write(t, "prog.py", `import sys, os
+print(sys.argv[1:], open("in.csv").read())
+print("oops", file=sys.stderr)
+os.makedirs("plots/a", exist_ok=True)
+open("plots/a/x.txt", "w").write("plot")
+sys.exit(7)
+`)
+	input := write(t, "data.csv", "1,2")
+	args := p.flags("run", "--out", out, "--file", input+"=in.csv")
+	r := p.run(t, "", append(args, file, "--lang", "a b", "$(id)")...)
+	if r.code != 7 || r.stdout != "['--lang', 'a b', '$(id)'] 1,2\n" || !strings.HasPrefix(r.stderr, "oops\n") {
+		t.Fatalf("exit %d\n--- stdout\n%s--- stderr\n%s", r.code, r.stdout, r.stderr)
+	}
+	saved := filepath.Join(out, "plots", "a", "x.txt")
+	if b, err := os.ReadFile(saved); err != nil || string(b) != "plot" {
+		t.Errorf("the changed file: %q, %v", b, err)
+	}
+	if !strings.Contains(r.stderr, "saved "+saved+"\n") || strings.Contains(r.stderr, "in.csv") {
+		t.Errorf("stderr = %q, want the changed file and not the input", r.stderr)
+	}
+
+	// A file that is there already stays as it is.
+	if err := os.WriteFile(saved, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = p.run(t, "", append(args, file)...)
+	if r.code != 1 || !strings.Contains(r.stderr, "is not saved: it exists already; use --force") {
+		t.Errorf("over an existing file: exit %d, %s", r.code, r.stderr)
+	}
+	if b, _ := os.ReadFile(saved); string(b) != "mine" {
+		t.Errorf("the existing file is now %q", b)
+	}
+	r = p.run(t, "", append(args, "--force", file)...)
+	if b, _ := os.ReadFile(saved); r.code != 7 || string(b) != "plot" {
+		t.Errorf("--force: exit %d, file %q, %s", r.code, b, r.stderr)
+	}
+}
+
+func TestRunVariants(t *testing.T) {
+	p := newPlace(t)
+	t.Run("standard input", func(t *testing.T) {
+		r := p.run(t, "console.log(6 * 7)", append(p.flags("run", "--lang", "js"), "-")...)
+		if r.code != 0 || r.stdout != "42\n" || r.stderr != "" {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("out of time", func(t *testing.T) {
+		r := p.run(t, "print('begun', flush=True)\nwhile True: pass", append(p.flags("run", "--lang", "py", "--timeout", "1s"), "-")...)
+		if r.code != 124 || r.stdout != "begun\n" {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("unknown language", func(t *testing.T) {
+		r := p.run(t, "", append(p.flags("run"), write(t, "x.cob", "x"))...)
+		if r.code != 1 || !strings.HasPrefix(r.stderr, "caisson: ") || !strings.Contains(r.stderr, "cob") || !strings.Contains(r.stderr, "py") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("beside a server", func(t *testing.T) {
+		q := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
+		s := q.serve(t).ready(t)
+		r := q.run(t, "print(1)", append(q.flags("run", "--lang", "py"), "-")...)
+		if r.code != 0 || r.stdout != "1\n" {
+			t.Errorf("%+v", r)
+		}
+		if a := s.python(t, "print(2)"); a.Stdout != "2\n" {
+			t.Errorf("the server afterwards: %+v", a)
+		}
+		s.stop(t)
+	})
+}
+
+// normal replaces what differs between machines and builds.
+func normal(p place, s string) string {
+	s = strings.NewReplacer(p.data, "DATA", plugins, "PLUGINS").Replace(s)
+	s = regexp.MustCompile(`caisson \S+\n`).ReplaceAllString(s, "caisson VERSION\n")
+	s = regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(s, "DIGEST")
+	s = regexp.MustCompile(`process \d+`).ReplaceAllString(s, "process PID")
+	return regexp.MustCompile(` +`).ReplaceAllString(s, " ") // widths follow the values
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (run with -update to accept):\n--- got\n%s\n--- want\n%s", path, got, want)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	p := newPlace(t)
+	r := p.run(t, "", p.flags("doctor")...)
+	if r.code != 0 || r.stderr != "" {
+		t.Errorf("exit %d, stderr %q", r.code, r.stderr)
+	}
+	golden(t, "doctor.txt", normal(p, r.stdout))
+
+	// Beside a server, with everything set.
+	secret := strings.Repeat("s", 32)
+	p.env = append(p.env, "CODE_EXEC_API_KEY="+testKey, "CAISSON_SECRET="+secret, "CODE_EXEC_FEE_CENTS=0")
+	s := p.serve(t).ready(t)
+	r = p.run(t, "", p.flags("doctor")...)
+	if r.code != 0 || strings.Contains(r.stdout, testKey) || strings.Contains(r.stdout, secret) {
+		t.Errorf("exit %d\n%s", r.code, r.stdout)
+	}
+	golden(t, "doctor-beside-server.txt", normal(p, r.stdout))
+	r = p.run(t, "", p.flags("doctor", "--json")...)
+	if !strings.Contains(r.stdout, `"ok": true`) || strings.Contains(r.stdout, testKey) || strings.Contains(r.stdout, secret) {
+		t.Errorf("--json: %s", r.stdout)
+	}
+	s.stop(t)
+}
+
+// Without plugins the doctor says what to do, and that it matters.
+func TestDoctorWithoutPlugins(t *testing.T) {
+	p := newPlace(t)
+	none := t.TempDir()
+	r := p.run(t, "", "doctor", "--data", p.data, "--plugins", none)
+	if r.code != 1 || strings.Count(r.stdout, "make build") == 0 {
+		t.Errorf("exit %d\n%s", r.code, r.stdout)
+	}
+}
+
+func TestInstalledPlugins(t *testing.T) {
+	p := newPlace(t)
+	r := p.run(t, "", p.flags("plugin", "list", "--check")...)
+	if r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.stderr)
+	}
+	golden(t, "plugin-list.txt", normal(p, r.stdout))
+}

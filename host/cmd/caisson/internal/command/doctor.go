@@ -1,0 +1,336 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/datadir"
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/deployment"
+	"github.com/caisson-run/caisson/host/config"
+	"github.com/caisson-run/caisson/host/ledger"
+	"github.com/urfave/cli/v3"
+)
+
+// probeTimeout bounds the start of the host and each question to a backend.
+const probeTimeout = 90 * time.Second
+
+func (a *app) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "say what is configured, what works, and how to mend what does not",
+		Description: "The configured plugins are started for a moment, beside a running server if there\n" +
+			"is one, and asked what they can do. No secret is printed. Exits with 1 when a run\n" +
+			"would not succeed.",
+		Flags: commonFlags(append([]cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+		}, logFlags("off")...)...),
+		Action: a.doctor,
+	}
+}
+
+// report is what doctor finds. Its JSON form is stable.
+type report struct {
+	Version   string              `json:"version"`
+	OK        bool                `json:"ok"`
+	Checks    []check             `json:"checks"`
+	Plugins   []host.PluginStatus `json:"plugins"`
+	Backends  []backendReport     `json:"backends"`
+	Languages []languageReport    `json:"languages"`
+	Limits    []limitReport       `json:"limits"`
+}
+
+// verdict of a check: note does not keep runs from succeeding, problem does.
+type verdict string
+
+const (
+	fine    verdict = "ok"
+	note    verdict = "note"
+	problem verdict = "problem"
+)
+
+type check struct {
+	Name   string  `json:"name"`
+	State  verdict `json:"state"`
+	Detail string  `json:"detail"`
+	// Fix is what to do about it.
+	Fix string `json:"fix,omitempty"`
+}
+
+type backendReport struct {
+	ID      string  `json:"id"`
+	Plugin  string  `json:"plugin"`
+	Default bool    `json:"default,omitempty"`
+	Tenant  string  `json:"tenant,omitempty"`
+	State   verdict `json:"state"`
+	Detail  string  `json:"detail,omitempty"`
+}
+
+// languageReport is what one language resolves to on the default backend.
+type languageReport struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Aliases   []string `json:"aliases,omitempty"`
+	Toolchain string   `json:"toolchain,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	Missing   string   `json:"missing,omitempty"`
+}
+
+func (r *report) add(name string, state verdict, fix, format string, args ...any) {
+	r.Checks = append(r.Checks, check{name, state, fmt.Sprintf(format, args...), fix})
+}
+
+func (a *app) doctor(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd); err != nil {
+		return err
+	}
+	s, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	log, err := a.logger(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, _, release := a.signals(ctx, log)
+	defer release()
+	r := &report{Version: version(), Languages: []languageReport{}, Backends: []backendReport{}}
+	if s.path == "" {
+		r.add("configuration", fine, "", "the defaults; name a file with --config")
+	} else {
+		r.add("configuration", fine, "", "%s", s.path)
+	}
+	a.checkData(r, s)
+	a.checkSecret(r, s)
+	a.checkAdmission(r, s)
+	a.checkBilling(ctx, r, s)
+	a.checkPlugins(r, s)
+	a.checkHost(ctx, r, s, deployment.Options{
+		File: s.File, CacheDir: s.cacheDir(), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
+	})
+	r.OK = !slices.ContainsFunc(r.Checks, func(c check) bool { return c.State == problem })
+
+	if cmd.Bool("json") {
+		err = printJSON(a.Stdout, r)
+	} else {
+		err = r.print(a.Stdout)
+	}
+	if err != nil {
+		return err
+	}
+	if !r.OK {
+		return exitCode(exitFailure)
+	}
+	return nil
+}
+
+func (a *app) checkData(r *report, s settings) {
+	const name = "data directory"
+	st, err := os.Stat(s.Data)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		r.add(name, fine, "", "%s, made by the first serve", s.Data)
+		return
+	case err != nil:
+		r.add(name, problem, "choose another with --data", "%v", err)
+		return
+	case !st.IsDir():
+		r.add(name, problem, "choose another with --data", "%s is not a directory", s.Data)
+		return
+	case st.Mode().Perm()&0o022 != 0:
+		r.add(name, problem, "chmod 700 "+s.Data, "%s may be written by others", s.Data)
+		return
+	}
+	switch pid, held, err := datadir.Holder(s.Data); {
+	case err != nil:
+		r.add(name, problem, "", "%s: %v", s.Data, err)
+	case held:
+		r.add(name, fine, "", "%s, held by process %d", s.Data, pid)
+	default:
+		r.add(name, fine, "", "%s, held by nobody", s.Data)
+	}
+}
+
+func (a *app) checkSecret(r *report, s settings) {
+	const name = "deployment secret"
+	if v, _ := a.LookupEnv(datadir.SecretVariable); strings.TrimSpace(v) != "" {
+		if _, err := datadir.KeysFrom(v); err != nil {
+			r.add(name, problem, "set "+datadir.SecretVariable+" to 16 or more random bytes, or unset it", "%v", err)
+			return
+		}
+		r.add(name, fine, "", "%d from %s", 1+strings.Count(v, ","), datadir.SecretVariable)
+		return
+	}
+	path := filepath.Join(s.Data, datadir.SecretFile)
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		r.add(name, fine, "", "made by the first serve in %s", path)
+	case err != nil:
+		r.add(name, problem, "", "%v", err)
+	case st.Mode().Perm()&0o077 != 0:
+		r.add(name, problem, "chmod 600 "+path, "%s may be read by others", path)
+	default:
+		r.add(name, fine, "", "%s", path)
+	}
+}
+
+func (a *app) checkAdmission(r *report, s settings) {
+	admitted := s.Admission.Bearer != nil
+	for _, k := range s.Admission.ServiceKeys {
+		name := "service key " + k.ID
+		_, err := k.Secret().Read(a.LookupEnv)
+		switch {
+		case err == nil:
+			admitted = true
+			r.add(name, fine, "", "set, acts for organisation %s", s.BrandOrg)
+		case errors.Is(err, config.ErrUnset) && s.path == "":
+			r.add(name, note, "set "+config.KeyVariable+", or serve with --dev", "%v", err)
+		default:
+			r.add(name, problem, "set it, or take the key out of the configuration", "%v", err)
+		}
+	}
+	if b := s.Admission.Bearer; b != nil {
+		r.add("bearer tokens", fine, "", "of %s for %s", b.Issuer, strings.Join(b.Audiences, ", "))
+	}
+	if !admitted {
+		r.add("admission", note, "", "nobody is let in: every request is answered 503")
+	}
+}
+
+func (a *app) checkBilling(ctx context.Context, r *report, s settings) {
+	fee := deployment.Fee(a.LookupEnv, host.ActRun)
+	price := "a run costs " + centsText(fee)
+	if fee == 0 {
+		price = "runs are free"
+	}
+	wallet := "service keys are unbilled"
+	if s.Admission.ServiceKeyWallet != "" {
+		wallet = "service keys pay from wallet " + s.Admission.ServiceKeyWallet
+	}
+	if s.Billing.Ledger == config.LedgerNone {
+		r.add("billing", fine, "", "no ledger: nobody is charged")
+		return
+	}
+	path := s.ledgerPath()
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		r.add("billing", fine, "", "%s; %s; ledger %s, made by the first serve", price, wallet, path)
+		return
+	}
+	l, err := ledger.Open(ctx, path, ledger.Options{})
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		r.add("billing", problem, "move the file away to begin a new ledger, or name another with billing.path", "%v", err)
+		return
+	}
+	r.add("billing", fine, "", "%s; %s; ledger %s", price, wallet, path)
+}
+
+func (a *app) checkPlugins(r *report, s settings) {
+	list, err := s.plugins()
+	if err != nil {
+		r.add("plugins", problem, "", "%v", err)
+		return
+	}
+	r.Plugins = list
+	wanted := s.wanted()
+	for _, p := range list {
+		if p.State != host.PluginError {
+			continue
+		}
+		state := note
+		if wanted[p.Name] != "" {
+			state = problem
+		}
+		r.add("plugin "+p.Name, state, "build it (make build), or install it in one of: "+strings.Join(s.pluginDirs, ", "), "%s", p.Cause)
+	}
+}
+
+// checkHost opens a host of its own, beside the deployment's, and asks it.
+func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment.Options) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	d, err := deployment.Local(ctx, o)
+	if err != nil {
+		r.add("host", problem, "", "%v", err)
+		return
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if err := d.Close(ctx); err != nil {
+			r.add("host", note, "", "stopped badly: %v", err)
+		}
+	}()
+	if err := awaitHost(ctx, d.Host); err != nil {
+		r.add("host", problem, "", "a run would not succeed: %v", err)
+	} else {
+		r.add("host", fine, "", "a run would succeed")
+	}
+	for _, b := range s.Backends {
+		r.Backends = append(r.Backends, probe(ctx, r, d.Host, b, b.ID == s.DefaultBackend))
+	}
+}
+
+// awaitHost gives a backend that is still compiling the time it needs.
+func awaitHost(ctx context.Context, h *host.Host) error {
+	tick := time.NewTicker(readyPause)
+	defer tick.Stop()
+	end := time.NewTimer(readyPatience)
+	defer end.Stop()
+	for {
+		err := h.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// probe asks one named config what it can do, and the default one what
+// languages and limits it has.
+func probe(ctx context.Context, r *report, h *host.Host, b config.Backend, isDefault bool) backendReport {
+	out := backendReport{ID: b.ID, Plugin: b.Plugin, Tenant: b.Tenant, Default: isDefault, State: problem}
+	t, err := h.Target(ctx, b.ID)
+	if err != nil {
+		out.Detail = err.Error()
+		return out
+	}
+	defer t.Release()
+	health, err := t.Backend.Health(ctx)
+	switch {
+	case err != nil:
+		out.Detail = err.Error()
+	case !health.Ready:
+		out.Detail = health.Reason
+	default:
+		out.State, out.Detail = fine, fmt.Sprintf("%s %s is ready", t.Info.Name, t.Info.Version)
+	}
+	if isDefault {
+		r.Languages = languages(h.Offers(t))
+		r.Limits = limits(h, t)
+	}
+	return out
+}
+
+func languages(offers []host.Offer) []languageReport {
+	out := make([]languageReport, len(offers))
+	for i, o := range offers {
+		out[i] = languageReport{ID: o.ID, Name: o.Name, Aliases: o.Aliases, Toolchain: o.Toolchain, Version: o.Version, Missing: o.Missing}
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// limitReport is one limit of runs, as text for people.
+type limitReport struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+	Max     string `json:"max"`
+}
+
+// limits asks h for what a run gets that wants nothing, and everything.
+func limits(h *host.Host, t session.Target) []limitReport {
+	const all = 1 << 50 // more than any bound
+	d := h.Limits(t, backend.Limits{})
+	m := h.Limits(t, backend.Limits{
+		Wall: all, CPU: all, MemoryBytes: all, CPUs: all, Processes: all,
+		StdoutBytes: all, StderrBytes: all, DiskBytes: all, DiskFiles: all,
+	})
+	duration := func(v int64) string { return time.Duration(v).String() }
+	count := func(v int64) string { return strconv.FormatInt(v, 10) }
+	row := func(name string, deflt, most int64, format func(int64) string) limitReport {
+		show := func(v int64) string {
+			if v <= 0 || v >= all {
+				return "the backend's"
+			}
+			return format(v)
+		}
+		return limitReport{name, show(deflt), show(most)}
+	}
+	cpus := func(v float64) string {
+		if v <= 0 || v >= all {
+			return "the backend's"
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return []limitReport{
+		row("wall", int64(d.Wall), int64(m.Wall), duration),
+		row("cpu", int64(d.CPU), int64(m.CPU), duration),
+		row("memory", d.MemoryBytes, m.MemoryBytes, sizeText),
+		{"cpus", cpus(d.CPUs), cpus(m.CPUs)},
+		row("processes", d.Processes, m.Processes, count),
+		row("stdout", d.StdoutBytes, m.StdoutBytes, sizeText),
+		row("stderr", d.StderrBytes, m.StderrBytes, sizeText),
+		row("disk", d.DiskBytes, m.DiskBytes, sizeText),
+		row("files", d.DiskFiles, m.DiskFiles, count),
+	}
+}
+
+// sizeText writes a size in the largest unit that divides it.
+func sizeText(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for n != 0 && n%1024 == 0 && i < len(units)-1 {
+		n, i = n/1024, i+1
+	}
+	return strconv.FormatInt(n, 10) + units[i]
+}
+
+// print writes the report for people.
+func (r *report) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "caisson %s\n\n", r.Version)
+	for _, c := range r.Checks {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", c.State, c.Name, oneLine(c.Detail))
+		if c.Fix != "" {
+			fmt.Fprintf(tw, "\t\t→ %s\n", c.Fix)
+		}
+	}
+	if len(r.Backends) > 0 {
+		fmt.Fprint(tw, "\nBACKEND\tPLUGIN\tSTATE\tDETAIL\n")
+		for _, b := range r.Backends {
+			id := b.ID
+			if b.Default {
+				id += " (default)"
+			}
+			if b.Tenant != "" {
+				id += " (of " + b.Tenant + ")"
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", id, b.Plugin, b.State, oneLine(b.Detail))
+		}
+	}
+	if len(r.Languages) > 0 {
+		fmt.Fprint(tw, "\nLANGUAGE\tNAME\tRUNS ON\tWHY NOT\n")
+		for _, l := range r.Languages {
+			on := strings.TrimSpace(l.Toolchain + " " + l.Version)
+			if l.Missing != "" {
+				on = "-"
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", l.ID, l.Name, dash(on), dash(oneLine(l.Missing)))
+		}
+	}
+	if len(r.Limits) > 0 {
+		fmt.Fprint(tw, "\nLIMIT\tDEFAULT\tMAXIMUM\n")
+		for _, l := range r.Limits {
+			fmt.Fprintf(tw, "%s\t%s\t%s\n", l.Name, l.Default, l.Max)
+		}
+	}
+	return tw.Flush()
+}
+
+// oneLine keeps joined errors from breaking the table.
+func oneLine(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ") }

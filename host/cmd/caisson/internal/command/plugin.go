@@ -1,0 +1,179 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/manifest"
+	"github.com/urfave/cli/v3"
+)
+
+func (a *app) pluginCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "plugin",
+		Usage: "look at plugins",
+		Commands: []*cli.Command{{
+			Name:  "list",
+			Usage: "list the plugins that are installed",
+			Description: "Nothing is started. The state is that of the files: ok (configured, and its\n" +
+				"manifest and artifact are right), unused (the same, but nothing asks for it),\n" +
+				"skipped (another plugin of the name comes first) or error.",
+			Flags: commonFlags(
+				&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+				&cli.BoolFlag{Name: "check", Usage: "exit with 1 when a plugin is broken or a configured one is missing"},
+			),
+			Action: a.pluginList,
+		}},
+		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },
+	}
+}
+
+// stateOK is the state of a plugin that is configured and found to be right.
+const stateOK host.PluginState = "ok"
+
+func (a *app) pluginList(_ context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd); err != nil {
+		return err
+	}
+	s, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	list, err := s.plugins()
+	if err != nil {
+		return err
+	}
+	if cmd.Bool("json") {
+		err = printJSON(a.Stdout, list)
+	} else {
+		err = printPlugins(a.Stdout, list, s.pluginDirs)
+	}
+	if err != nil {
+		return err
+	}
+	broken := slices.ContainsFunc(list, func(p host.PluginStatus) bool { return p.State == host.PluginError })
+	if cmd.Bool("check") && broken {
+		return errors.New("a plugin is broken or missing")
+	}
+	return nil
+}
+
+// plugins lists what is installed, and what is configured and is not.
+func (s settings) plugins() ([]host.PluginStatus, error) {
+	list, err := host.Discover(s.pluginDirs, s.StrictDigests)
+	if err != nil {
+		return nil, err
+	}
+	wanted := s.wanted()
+	for i, p := range list {
+		if p.State == host.PluginUnused {
+			if err := verifyArtifact(p.Dir); err != nil {
+				list[i].State = host.PluginError
+				list[i].Cause = strings.TrimPrefix(err.Error(), fmt.Sprintf("plugin %q: ", p.Name))
+				continue
+			}
+		}
+		if p.State == host.PluginUnused && wanted[p.Name] != "" {
+			list[i].State = stateOK
+			if want := wanted[p.Name]; want != p.Kind {
+				list[i].State = host.PluginError
+				list[i].Cause = fmt.Sprintf("is configured as a %s plugin", want)
+			}
+		}
+	}
+	var missing []string
+	for name := range wanted {
+		if !slices.ContainsFunc(list, func(p host.PluginStatus) bool { return p.Name == name }) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	for _, name := range missing {
+		list = append(list, host.PluginStatus{
+			Name: name, Kind: wanted[name], State: host.PluginError, Cause: "is configured and not installed",
+		})
+	}
+	return list, nil
+}
+
+// verifyArtifact checks what a manifest says of the file beside it.
+func verifyArtifact(dir string) error {
+	m, err := manifest.Load(dir)
+	if err != nil {
+		return err
+	}
+	f, err := m.OpenArtifact(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if m.Runtime != manifest.RuntimeProcess {
+		return nil
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("plugin %q: %s is not executable: run chmod +x %s", m.Name, m.Path, filepath.Join(dir, filepath.FromSlash(m.Path)))
+	}
+	return nil
+}
+
+// wanted is the kind of every plugin that the configuration names.
+func (s settings) wanted() map[string]string {
+	m := make(map[string]string)
+	for _, b := range s.Backends {
+		m[b.Plugin] = "backend"
+	}
+	for _, p := range s.Policies {
+		m[p.Plugin] = "policy"
+	}
+	for _, l := range s.Languages {
+		m[l] = "language"
+	}
+	return m
+}
+
+func printPlugins(w io.Writer, list []host.PluginStatus, dirs []string) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintf(w, "no plugins in %s\n", strings.Join(dirs, ", "))
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "NAME\tKIND\tRUNTIME\tVERSION\tSTATE\tDIGEST\tCAUSE")
+	for _, p := range list {
+		digest := p.SHA256
+		if len(digest) > 12 {
+			digest = digest[:12]
+		}
+		cause, _, more := strings.Cut(p.Cause, "\n")
+		if more {
+			cause += " (and more: see --json)"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, dash(p.Kind), dash(p.Runtime), dash(p.Version), p.State, dash(digest), dash(cause))
+	}
+	return tw.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
