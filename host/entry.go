@@ -90,7 +90,8 @@ func (m *Mounting) covers(p string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, prefix := range m.prefixes {
-		if p == prefix || strings.HasPrefix(p, strings.TrimSuffix(prefix, "/")+"/") {
+		prefix = strings.TrimSuffix(prefix, "/")
+		if p == prefix || strings.HasPrefix(p, prefix+"/") {
 			return true
 		}
 	}

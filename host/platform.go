@@ -105,11 +105,14 @@ type Billing interface {
 // whichever comes first; the other and any repetition are no-ops. All methods
 // are safe for concurrent use.
 type Charge interface {
-	// Debit takes the held amount and records u. It is called once the work has
-	// started, whatever its outcome, with a context that outlives the request.
+	// Debit takes the amount that was reserved, whatever u.Cents says, and records
+	// u. It is called once the work has started, whatever its outcome, with a
+	// context that outlives the request.
 	Debit(ctx context.Context, u Usage) error
-	// Release gives the held amount back. It never blocks on the network for
-	// long and may be deferred on every path.
+	// Release gives the held amount back, unless the charge is a ChargeStarter
+	// whose Started succeeded: then the work is owed and Release debits it as
+	// lost. It never blocks on the network for long and may be deferred on every
+	// path.
 	Release()
 }
 
@@ -165,6 +168,8 @@ type HTTPError struct {
 	Message string
 	// RetryAfter is when to try again; zero says nothing.
 	RetryAfter time.Duration
+	// Challenge is the value of WWW-Authenticate beside a 401; empty sends none.
+	Challenge string
 	// Cause is logged and never sent.
 	Cause error
 }

@@ -128,9 +128,9 @@ func (a *Admission) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Challenge is the value of WWW-Authenticate that belongs on a 401 (RFC 9110
-// §11.6.1); empty where nothing is configured.
-func (a *Admission) Challenge() string {
+// challenge is the value of WWW-Authenticate that belongs on a 401 (RFC 9110
+// §11.6.1).
+func (a *Admission) challenge() string {
 	var schemes []string
 	if a.bearer != nil {
 		schemes = append(schemes, `Bearer realm="caisson"`)
@@ -145,6 +145,15 @@ func (a *Admission) configured() bool { return len(a.keys) > 0 || a.bearer != ni
 
 // Admit implements host.Admission as the package comment tables it.
 func (a *Admission) Admit(r *http.Request) (host.Principal, error) {
+	p, err := a.admit(r)
+	var refused *host.HTTPError
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
+		refused.Challenge = a.challenge()
+	}
+	return p, err
+}
+
+func (a *Admission) admit(r *http.Request) (host.Principal, error) {
 	if !a.configured() {
 		return host.Principal{}, errNotConfigured()
 	}

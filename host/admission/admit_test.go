@@ -220,7 +220,7 @@ func TestAdmitOverHTTP(t *testing.T) {
 		p, err := a.Admit(r)
 		if err != nil {
 			if e := refusal(t, err); e.Status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", a.Challenge())
+				w.Header().Set("WWW-Authenticate", a.challenge())
 				w.WriteHeader(e.Status)
 			}
 			return
