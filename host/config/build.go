@@ -18,7 +18,7 @@ func (f File) Host(lookup func(string) (string, bool)) (host.Config, error) {
 		Languages: f.Languages,
 		Limits:    f.Limits.backend(),
 		MaxLimits: f.MaxLimits.backend(),
-		Clocks:    f.Sessions.clocks(),
+		Clocks:    f.Sessions.Clocks(),
 	}
 	for _, b := range f.Backends {
 		raw, err := b.withSecrets(lookup)
@@ -64,9 +64,9 @@ func (l Limits) backend() backend.Limits {
 	}
 }
 
-// clocks fills what the file leaves open one by one: session.Options takes its
-// defaults only as a whole.
-func (s Sessions) clocks() session.Clocks {
+// Clocks returns the clocks in force. What the file leaves open is filled one
+// by one: session.Options takes its defaults only as a whole.
+func (s Sessions) Clocks() session.Clocks {
 	c := session.DefaultClocks()
 	for _, x := range []struct {
 		to   *time.Duration

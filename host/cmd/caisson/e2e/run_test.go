@@ -123,7 +123,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestDoctor(t *testing.T) {
-	p := newPlace(t)
+	p := newPlace(t, "GOMAXPROCS=2") // the queue's default goes by it
 	r := p.run(t, "", p.flags("doctor")...)
 	if r.code != 0 || r.stderr != "" {
 		t.Errorf("exit %d, stderr %q", r.code, r.stderr)

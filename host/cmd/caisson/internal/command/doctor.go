@@ -44,6 +44,7 @@ type report struct {
 	Backends  []backendReport     `json:"backends"`
 	Languages []languageReport    `json:"languages"`
 	Limits    []limitReport       `json:"limits"`
+	Settings  []settingReport     `json:"settings"`
 }
 
 // verdict of a check: note does not keep runs from succeeding, problem does.
@@ -100,7 +101,7 @@ func (a *app) doctor(ctx context.Context, cmd *cli.Command) error {
 	}
 	ctx, _, release := a.signals(ctx, log)
 	defer release()
-	r := &report{Version: version(), Languages: []languageReport{}, Backends: []backendReport{}}
+	r := &report{Version: version(), Languages: []languageReport{}, Backends: []backendReport{}, Limits: []limitReport{}, Settings: []settingReport{}}
 	if s.path == "" {
 		r.add("configuration", fine, "", "the defaults; name a file with --config")
 	} else {
@@ -275,6 +276,7 @@ func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment
 	} else {
 		r.add("host", fine, "", "a run would succeed")
 	}
+	r.Settings = settingsInForce(s, d.Exec.Options())
 	for _, b := range s.Backends {
 		r.Backends = append(r.Backends, probe(ctx, r, d.Host, b, b.ID == s.DefaultBackend))
 	}

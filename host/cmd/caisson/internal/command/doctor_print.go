@@ -10,6 +10,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/plugins/exec"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -58,6 +59,37 @@ func limits(h *host.Host, t session.Target) []limitReport {
 	}
 }
 
+// settingReport is one setting of the deployment that is in force.
+type settingReport struct {
+	// Name is the key in the configuration.
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func settingsInForce(s settings, o exec.Options) []settingReport {
+	clocks := s.Sessions.Clocks()
+	return []settingReport{
+		{"listen", s.Listen},
+		{"drain", time.Duration(s.Drain).String()},
+		{"sessions.ttl", clocks.TTL.String()},
+		{"sessions.idle", clocks.Idle.String()},
+		{"sessions.unused_upload", clocks.UnusedUpload.String()},
+		{"requests.max_bytes", sizeText(o.BodyBytes)},
+		{"uploads.max_bytes", sizeText(o.UploadBytes)},
+		{"uploads.max_files", strconv.Itoa(o.UploadFiles)},
+		{"uploads.tenant_files", strconv.FormatInt(o.QuotaFiles, 10)},
+		{"uploads.tenant_bytes", sizeText(o.QuotaBytes)},
+		{"artifacts.max_files", strconv.Itoa(o.ChangedFiles)},
+		{"artifacts.max_file_bytes", sizeText(o.ChangedFileBytes)},
+		{"artifacts.max_depth", strconv.Itoa(o.ChangedDepth)},
+		{"queue.running", strconv.Itoa(o.Running)},
+		{"queue.waiting", strconv.Itoa(o.Waiting)},
+		{"queue.tenant_running", strconv.Itoa(o.TenantRunning)},
+		{"queue.tenant_waiting", strconv.Itoa(o.TenantWaiting)},
+		{"queue.max_wait", o.MaxWait.String()},
+	}
+}
+
 // sizeText writes a size in the largest unit that divides it.
 func sizeText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
@@ -94,11 +126,7 @@ func (r *report) print(w io.Writer) error {
 	if len(r.Languages) > 0 {
 		fmt.Fprint(tw, "\nLANGUAGE\tNAME\tRUNS ON\tWHY NOT\n")
 		for _, l := range r.Languages {
-			on := strings.TrimSpace(l.Toolchain + " " + l.Version)
-			if l.Missing != "" {
-				on = "-"
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", l.ID, l.Name, dash(on), dash(oneLine(l.Missing)))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", l.ID, l.Name, dash(l.runsOn()), dash(oneLine(l.Missing)))
 		}
 	}
 	if len(r.Limits) > 0 {
@@ -107,7 +135,25 @@ func (r *report) print(w io.Writer) error {
 			fmt.Fprintf(tw, "%s\t%s\t%s\n", l.Name, l.Default, l.Max)
 		}
 	}
+	if len(r.Settings) > 0 {
+		fmt.Fprint(tw, "\nSETTING\tIN FORCE\n")
+		for _, x := range r.Settings {
+			fmt.Fprintf(tw, "%s\t%s\n", x.Name, x.Value)
+		}
+	}
 	return tw.Flush()
+}
+
+// runsOn is the toolchain with its version, which may name it again.
+func (l languageReport) runsOn() string {
+	switch {
+	case l.Missing != "":
+		return ""
+	case strings.HasPrefix(strings.ToLower(l.Version), strings.ToLower(l.Toolchain)):
+		return l.Version
+	default:
+		return strings.TrimSpace(l.Toolchain + " " + l.Version)
+	}
 }
 
 // oneLine keeps joined errors from breaking the table.
