@@ -33,7 +33,7 @@ check 'lock files with packages that have no integrity hash' \
 
 echo "lint: size"
 check 'Go files far over 400 lines: split them by subject' \
-	"$(printf '%s\n' "$sources" | xargs wc -l | awk '$1 > 450 && $2 != "total"')"
+	"$(printf '%s\n' "$sources" | grep -v '_test\.go$' | xargs wc -l | awk '$1 > 420 && $2 != "total"')"
 
 echo "lint: gofumpt"
 check 'not formatted; go tool -modfile=tools/go.mod gofumpt -w FILE' \

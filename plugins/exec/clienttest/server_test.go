@@ -65,7 +65,7 @@ func startServer(t *testing.T) server {
 	// The interpreters may have to be compiled first.
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		err := healthy(ctx, s.url)
