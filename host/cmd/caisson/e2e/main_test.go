@@ -57,7 +57,7 @@ func prepare(dir string) error {
 		}
 	}
 	binary = filepath.Join(dir, "caisson")
-	out, err := exec.Command("go", "build", "-o", binary, root+"/host/cmd/caisson").CombinedOutput()
+	out, err := exec.Command("go", "build", fmt.Sprintf("-race=%t", raceDetector), "-o", binary, root+"/host/cmd/caisson").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build caisson: %w\n%s", err, out)
 	}

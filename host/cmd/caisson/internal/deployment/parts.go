@@ -33,7 +33,9 @@ func (o Options) admission(d *Deployment, wallets admission.Wallets) (*admission
 		case err == nil:
 			c.Keys = append(c.Keys, admission.Key{ID: k.ID, Secret: secret})
 		case errors.Is(err, config.ErrUnset) && k == config.Default().Admission.ServiceKeys[0]:
-			d.warnings = append(d.warnings, fmt.Sprintf("%s is not set: nobody is let in by service key", config.KeyVariable))
+			if f.Bearer != nil {
+				d.warnings = append(d.warnings, config.KeyVariable+" is not set: nobody is let in by service key")
+			}
 		default:
 			return nil, fmt.Errorf("service key %q: %w", k.ID, err)
 		}
