@@ -1,11 +1,11 @@
 package canon
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Bounds that no contract comes near, so that a hostile reply costs its reader
@@ -38,19 +38,26 @@ func (e *SyntaxError) Error() string {
 
 // Reader reads one JSON text from the front to the back. Its methods each consume
 // one value; after the first error they consume nothing and return zero values,
-// so a decoder checks [Reader.End] once. A Reader is for one goroutine and keeps
-// no reference to the text after it is dropped: strings are copied.
+// so a decoder checks [Reader.End] once. A Reader is for one goroutine.
+//
+// The text is copied once, and strings without escapes are parts of that copy: a
+// decoder allocates little, and what it keeps may keep the whole text.
 type Reader struct {
-	data  []byte
+	data  string
 	pos   int
 	depth int
 	err   *SyntaxError
 	// names holds the members seen so far in the open objects, for duplicates.
 	names []string
+	room  [24]string
 }
 
 // NewReader returns a Reader of data.
-func NewReader(data []byte) *Reader { return &Reader{data: data} }
+func NewReader(data []byte) *Reader {
+	r := &Reader{data: string(data)}
+	r.names = r.room[:0]
+	return r
+}
 
 // Err returns the first error, or nil.
 func (r *Reader) Err() error {
@@ -79,13 +86,14 @@ func (r *Reader) Fail(problem string) {
 
 // Object reads an object and calls member for each of its members, which must
 // consume the value. Names are compared byte by byte, and a second member of the
-// same name is an error. A name is valid during its call only: clone it to keep it.
+// same name is an error.
 func (r *Reader) Object(member func(name string)) {
 	if !r.open('{', "an object") {
 		return
 	}
 	mark := len(r.names)
 	defer func() { r.names = r.names[:mark]; r.depth-- }()
+	ascending := true
 	for n := 0; ; n++ {
 		r.space()
 		if n == 0 && r.take('}') {
@@ -94,16 +102,14 @@ func (r *Reader) Object(member func(name string)) {
 		if n == MaxMembers {
 			r.Fail("too many members")
 		}
-		name := r.name()
+		name := r.String()
 		r.space()
 		if r.err == nil && !r.take(':') {
 			r.Fail("want ':' after a member's name")
 		}
-		for _, seen := range r.names[mark:] {
-			if seen == name {
-				r.Fail("duplicate member " + strconv.Quote(name))
-				break
-			}
+		// Canonical text has its members in order, which leaves nothing to search.
+		if ascending = ascending && (n == 0 || name > r.names[len(r.names)-1]); !ascending && slices.Contains(r.names[mark:], name) {
+			r.Fail("duplicate member " + strconv.Quote(name))
 		}
 		if r.err != nil {
 			return
@@ -185,7 +191,7 @@ func (r *Reader) Int() int64 {
 	if !r.number() {
 		return 0
 	}
-	n, err := strconv.ParseInt(string(r.data[start:r.pos]), 10, 64)
+	n, err := strconv.ParseInt(r.data[start:r.pos], 10, 64)
 	if err != nil {
 		r.pos = start
 		r.Fail("want a 64-bit integer")
@@ -210,7 +216,7 @@ func (r *Reader) Skip() {
 	case c == '[':
 		r.Array(len(r.data), r.Skip)
 	case c == '"':
-		r.stringBytes()
+		_ = r.String()
 	case c == '-' || isDigit(c):
 		r.number()
 	case r.word("true"), r.word("false"), r.word("null"):
@@ -223,26 +229,30 @@ func (r *Reader) Skip() {
 func (r *Reader) Unknown() { r.Fail("unknown member") }
 
 // String reads a string.
-func (r *Reader) String() string { return string(r.stringBytes()) }
-
-// stringBytes reads a string and returns its value, which aliases the text when
-// nothing in it was escaped.
-func (r *Reader) stringBytes() []byte {
+func (r *Reader) String() string {
 	r.space()
 	if r.err != nil {
-		return nil
+		return ""
 	}
 	if !r.take('"') {
 		r.Fail("want a string")
-		return nil
+		return ""
 	}
-	start, ascii := r.pos, true
-	for i := start; i < len(r.data); i++ {
+	start, i, ascii := r.pos, r.pos, true
+	for {
+		for i < len(r.data) && plain[r.data[i]] {
+			i++
+		}
+		if i == len(r.data) {
+			r.pos = i
+			r.Fail("string is not closed")
+			return ""
+		}
 		switch c := r.data[i]; {
 		case c == '"':
-			if !ascii && !utf8.Valid(r.data[start:i]) {
+			if !ascii && !utf8.ValidString(r.data[start:i]) {
 				r.Fail("string is not valid UTF-8")
-				return nil
+				return ""
 			}
 			r.pos = i + 1
 			return r.data[start:i]
@@ -251,45 +261,35 @@ func (r *Reader) stringBytes() []byte {
 		case c < 0x20:
 			r.pos = i
 			r.Fail("control character in a string")
-			return nil
-		case c >= utf8.RuneSelf:
-			ascii = false
+			return ""
 		}
+		ascii = false
+		i++
 	}
-	r.pos = len(r.data)
-	r.Fail("string is not closed")
-	return nil
-}
-
-// name reads a member's name without copying it: the text outlives every use of a
-// name, and nobody writes to it meanwhile.
-func (r *Reader) name() string {
-	b := r.stringBytes()
-	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
 // escaped reads a string that holds an escape, from its first byte.
-func (r *Reader) escaped(start int) []byte {
+func (r *Reader) escaped(start int) string {
 	var out []byte
 	for r.pos = start; r.pos < len(r.data); {
 		run := r.pos
-		for r.pos < len(r.data) && plain(r.data[r.pos]) {
+		for r.pos < len(r.data) && (plain[r.data[r.pos]] || r.data[r.pos] >= utf8.RuneSelf) {
 			r.pos++
 		}
 		out = append(out, r.data[run:r.pos]...)
 		if r.take('"') {
 			if !utf8.Valid(out) {
 				r.Fail("string is not valid UTF-8")
-				return nil
+				return ""
 			}
-			return out
+			return string(out)
 		}
 		if r.pos == len(r.data) {
 			break
 		}
 		if !r.take('\\') {
 			r.Fail("control character in a string")
-			return nil
+			return ""
 		}
 		if r.pos == len(r.data) {
 			break
@@ -302,16 +302,16 @@ func (r *Reader) escaped(start int) []byte {
 		}
 		if c != 'u' {
 			r.Fail("unknown escape in a string")
-			return nil
+			return ""
 		}
 		ru, ok := r.unicode()
 		if !ok {
-			return nil
+			return ""
 		}
 		out = utf8.AppendRune(out, ru)
 	}
 	r.Fail("string is not closed")
-	return nil
+	return ""
 }
 
 // unicode reads what follows \u, and a second escape where the first is half of a
@@ -337,7 +337,7 @@ func (r *Reader) hex4() (rune, bool) {
 		return 0, false
 	}
 	var v rune
-	for _, c := range r.data[r.pos : r.pos+4] {
+	for _, c := range []byte(r.data[r.pos : r.pos+4]) {
 		switch {
 		case isDigit(c):
 			c -= '0'
@@ -409,7 +409,7 @@ func (r *Reader) take(c byte) bool {
 }
 
 func (r *Reader) word(w string) bool {
-	if strings.HasPrefix(string(r.data[r.pos:min(len(r.data), r.pos+len(w))]), w) {
+	if strings.HasPrefix(r.data[r.pos:], w) {
 		r.pos += len(w)
 		return true
 	}
@@ -426,9 +426,6 @@ func (r *Reader) space() {
 		}
 	}
 }
-
-// plain bytes stand for themselves inside a string.
-func plain(c byte) bool { return c >= 0x20 && c != '"' && c != '\\' }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 

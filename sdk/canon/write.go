@@ -7,6 +7,16 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
+// plain bytes stand for themselves inside a JSON string: ASCII without control
+// characters, quote and backslash. A table, because this is the innermost loop of
+// reading and writing, and a guest runs it slowly.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // AppendString appends s as a JSON string. Bytes that are not valid UTF-8 become
 // U+FFFD, since JSON text cannot carry them.
 func AppendString(dst []byte, s string) []byte {
@@ -14,6 +24,10 @@ func AppendString(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
+		if plain[c] {
+			i++
+			continue
+		}
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && size == 1 {
@@ -22,10 +36,6 @@ func AppendString(dst []byte, s string) []byte {
 				start = i + size
 			}
 			i += size
-			continue
-		}
-		if c >= 0x20 && c != '"' && c != '\\' {
-			i++
 			continue
 		}
 		dst = append(dst, s[start:i]...)

@@ -10,6 +10,9 @@ import (
 const (
 	// maxInput refuses a request for memory that no host makes in earnest.
 	maxInput = 1 << 30
+	// yieldEvery is how many calls there are to one yield, which costs as much as
+	// ten small calls.
+	yieldEvery = 64
 	// keepInput is how large a scratch buffer may stay between calls.
 	keepInput = 1 << 20
 )
@@ -19,6 +22,7 @@ const (
 var (
 	input  []byte
 	output []byte
+	calls  uint32
 )
 
 //go:wasmexport abi_version
@@ -46,9 +50,12 @@ func exportHandle(op, ptr, n uint32) uint64 {
 		in = input[:n]
 	}
 	out, failure := invoke(Op(op), in)
-	// Only here can the collector's own goroutines run: control returns to the
-	// host below, and comes back straight into the next call.
-	runtime.Gosched()
+	if calls++; calls%yieldEvery == 0 {
+		// Only here can the runtime's own goroutines run, the collector's among
+		// them: control returns to the host below, and comes straight back into
+		// the next call.
+		runtime.Gosched()
+	}
 	if failure != nil {
 		return reply(failure.AppendJSON(nil), true)
 	}

@@ -23,8 +23,8 @@
 // "wasi: true", since the Go runtime itself imports WASI.
 //
 // The package owns the buffers at the boundary, turns panics into error objects,
-// and yields to the Go scheduler on each call, without which a guest's garbage is
-// never collected and its memory ends after some hundred thousand calls.
+// and yields to the Go scheduler every few calls, without which the garbage
+// collector of a guest may fall behind until its memory ends.
 //
 // Everything but the exported functions also compiles natively, so a module's
 // logic is tested by an ordinary go test, through [Invoke] if need be. It is not a

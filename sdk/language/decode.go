@@ -1,16 +1,13 @@
 package language
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/caisson-run/caisson/sdk/canon"
 )
 
 // DecodeTable reads a table strictly and validates it.
 func DecodeTable(data []byte) (Table, error) {
 	if len(data) > MaxTableBytes {
-		return Table{}, fmt.Errorf("language table of %d bytes is longer than %d", len(data), MaxTableBytes)
+		return Table{}, more("language table: size in bytes", MaxTableBytes)
 	}
 	var t Table
 	r := canon.NewReader(data)
@@ -27,7 +24,7 @@ func DecodeTable(data []byte) (Table, error) {
 		err = t.Validate()
 	}
 	if err != nil {
-		return Table{}, fmt.Errorf("language table: %w", err)
+		return Table{}, canon.At("language table", err)
 	}
 	return t, nil
 }
@@ -56,7 +53,7 @@ func decodeLanguage(r *canon.Reader) (l Language) {
 // [Plan.CheckArgs] with the arguments it sent.
 func DecodePlan(data []byte) (Plan, error) {
 	if len(data) > MaxPlanBytes {
-		return Plan{}, fmt.Errorf("plan of %d bytes is longer than %d", len(data), MaxPlanBytes)
+		return Plan{}, more("plan: size in bytes", MaxPlanBytes)
 	}
 	var p Plan
 	r := canon.NewReader(data)
@@ -64,7 +61,7 @@ func DecodePlan(data []byte) (Plan, error) {
 		switch name {
 		case "env":
 			p.Env = map[string]string{}
-			r.Object(func(variable string) { p.Env[strings.Clone(variable)] = r.String() })
+			r.Object(func(variable string) { p.Env[variable] = r.String() })
 		case "file":
 			p.File = r.String()
 		case "steps":
@@ -78,7 +75,7 @@ func DecodePlan(data []byte) (Plan, error) {
 		err = p.Validate()
 	}
 	if err != nil {
-		return Plan{}, fmt.Errorf("plan: %w", err)
+		return Plan{}, canon.At("plan", err)
 	}
 	return p, nil
 }
@@ -119,7 +116,7 @@ func DecodePlanRequest(data []byte) (PlanRequest, error) {
 		}
 	})
 	if err := r.End(); err != nil {
-		return PlanRequest{}, fmt.Errorf("plan request: %w", err)
+		return PlanRequest{}, canon.At("plan request", err)
 	}
 	return q, nil
 }

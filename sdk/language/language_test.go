@@ -69,13 +69,13 @@ func TestTableValidate(t *testing.T) {
 		"alias is an id":       {func(t *language.Table) { t.Languages[1].Aliases = []string{"py"} }, `"py" is claimed by "py" and "js"`},
 		"alias of itself":      {func(t *language.Table) { t.Languages[1].Aliases = []string{"js"} }, `"js" is claimed by "js" and "js"`},
 		"id twice":             {func(t *language.Table) { t.Languages[1].ID = "py" }, "claimed"},
-		"toolchain twice":      {func(t *language.Table) { t.Languages[1].Toolchains[1] = "node" }, `languages[1].toolchains[1]: "node" is listed twice`},
-		"upper-case alias":     {func(t *language.Table) { t.Languages[0].Aliases[0] = "Python" }, "languages[0].aliases[0]"},
-		"long id":              {func(t *language.Table) { t.Languages[0].ID = strings.Repeat("p", 33) }, "languages[0].id"},
+		"toolchain twice":      {func(t *language.Table) { t.Languages[1].Toolchains[1] = "node" }, `languages[1]: toolchains[1]: "node" is listed twice`},
+		"upper-case alias":     {func(t *language.Table) { t.Languages[0].Aliases[0] = "Python" }, "languages[0]: aliases[0]"},
+		"long id":              {func(t *language.Table) { t.Languages[0].ID = strings.Repeat("p", 33) }, "languages[0]: id"},
 		"too many aliases":     {func(t *language.Table) { t.Languages[0].Aliases = make([]string, 17) }, "aliases: more than 16"},
 		"too many toolchains":  {func(t *language.Table) { t.Languages[0].Toolchains = make([]string, 17) }, "toolchains: more than 16"},
 		"too many languages":   {func(t *language.Table) { t.Languages = make([]language.Language, 257) }, "languages: more than 256"},
-		"name with a newline":  {func(t *language.Table) { t.Languages[0].Name = "Py\nthon" }, "languages[0].name"},
+		"name with a newline":  {func(t *language.Table) { t.Languages[0].Name = "Py\nthon" }, "languages[0]: name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := table()
@@ -105,9 +105,9 @@ func TestPlanValidate(t *testing.T) {
 		change func(*language.Plan)
 		want   string
 	}{
-		"arguments to the compiler": {func(p *language.Plan) { p.Steps[0].Args = []string{"-x"} }, "steps[0].args: only the last step"},
-		"empty command":             {func(p *language.Plan) { p.Steps[1].Argv[0] = "" }, "steps[1].argv: names no command"},
-		"long element":              {func(p *language.Plan) { p.Steps[1].Argv[0] = strings.Repeat("x", 4097) }, "steps[1].argv[0]: is longer"},
+		"arguments to the compiler": {func(p *language.Plan) { p.Steps[0].Args = []string{"-x"} }, "steps[0]: args: only the last step"},
+		"empty command":             {func(p *language.Plan) { p.Steps[1].Argv[0] = "" }, "steps[1]: argv: names no command"},
+		"long element":              {func(p *language.Plan) { p.Steps[1].Argv[0] = strings.Repeat("x", 4097) }, "steps[1]: argv[0]: is longer"},
 		"too many steps":            {func(p *language.Plan) { p.Steps = make([]language.Step, 9) }, "steps: more than 8"},
 		"too long argv":             {func(p *language.Plan) { p.Steps[0].Argv = append(p.Steps[0].Argv, make([]string, 64)...) }, "argv: more than 64"},
 		"too many args":             {func(p *language.Plan) { p.Steps[1].Args = make([]string, 4097) }, "args: more than 4096"},
@@ -156,10 +156,10 @@ func TestCheckArgs(t *testing.T) {
 }
 
 func TestDecodeBounds(t *testing.T) {
-	if _, err := language.DecodeTable(make([]byte, language.MaxTableBytes+1)); err == nil || !strings.Contains(err.Error(), "longer") {
+	if _, err := language.DecodeTable(make([]byte, language.MaxTableBytes+1)); err == nil || !strings.Contains(err.Error(), "size in bytes: more than") {
 		t.Errorf("table: %v", err)
 	}
-	if _, err := language.DecodePlan(make([]byte, language.MaxPlanBytes+1)); err == nil || !strings.Contains(err.Error(), "longer") {
+	if _, err := language.DecodePlan(make([]byte, language.MaxPlanBytes+1)); err == nil || !strings.Contains(err.Error(), "size in bytes: more than") {
 		t.Errorf("plan: %v", err)
 	}
 }

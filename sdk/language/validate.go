@@ -2,11 +2,13 @@ package language
 
 import (
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/caisson-run/caisson/sdk/canon"
 )
 
 // Bounds of what a table may answer. A reply beyond one is refused whole.
@@ -42,17 +44,17 @@ func (t *Table) Validate() error {
 		return errors.New("languages: is empty")
 	}
 	if len(t.Languages) > MaxLanguages {
-		return fmt.Errorf("languages: more than %d", MaxLanguages)
+		return more("languages", MaxLanguages)
 	}
 	taken := map[string]string{}
 	for i := range t.Languages {
 		l := &t.Languages[i]
 		if err := l.validate(); err != nil {
-			return fmt.Errorf("languages[%d].%w", i, err)
+			return canon.At(index("languages", i), err)
 		}
 		for _, word := range append([]string{l.ID}, l.Aliases...) {
 			if owner, ok := taken[word]; ok {
-				return fmt.Errorf("languages[%d]: %q is claimed by %q and %q", i, word, owner, l.ID)
+				return canon.At(index("languages", i), quoted(word, "is claimed by "+strconv.Quote(owner)+" and "+strconv.Quote(l.ID)))
 			}
 			taken[word] = l.ID
 		}
@@ -63,27 +65,27 @@ func (t *Table) Validate() error {
 func (l *Language) validate() error {
 	switch {
 	case !ValidID(l.ID):
-		return fmt.Errorf("id: %q is not a lower-case letter followed by at most 31 of a-z, 0-9, _ and -", clip(l.ID))
+		return canon.At("id", quoted(l.ID, "is not a lower-case letter followed by at most 31 of a-z, 0-9, _ and -"))
 	case l.Name == "" || utf8.RuneCountInString(l.Name) > 64 || strings.ContainsFunc(l.Name, unicode.IsControl):
 		return errors.New("name: want 1 to 64 printable characters")
 	case len(l.Aliases) > MaxAliases:
-		return fmt.Errorf("aliases: more than %d", MaxAliases)
+		return more("aliases", MaxAliases)
 	case len(l.Toolchains) == 0:
 		return errors.New("toolchains: is empty")
 	case len(l.Toolchains) > MaxToolchains:
-		return fmt.Errorf("toolchains: more than %d", MaxToolchains)
+		return more("toolchains", MaxToolchains)
 	}
 	for i, alias := range l.Aliases {
 		if !word(alias, 32, lower+digits, lower+digits+"+#._-") {
-			return fmt.Errorf("aliases[%d]: %q is not lower case without spaces, or longer than 32", i, clip(alias))
+			return canon.At(index("aliases", i), quoted(alias, "is not lower case without spaces, or longer than 32"))
 		}
 	}
 	for i, toolchain := range l.Toolchains {
 		if !ValidToolchain(toolchain) {
-			return fmt.Errorf("toolchains[%d]: %q is not a lower-case letter followed by at most 31 of a-z, 0-9, +, ., _ and -", i, clip(toolchain))
+			return canon.At(index("toolchains", i), quoted(toolchain, "is not a lower-case letter followed by at most 31 of a-z, 0-9, +, ., _ and -"))
 		}
 		if slices.Contains(l.Toolchains[:i], toolchain) {
-			return fmt.Errorf("toolchains[%d]: %q is listed twice", i, toolchain)
+			return canon.At(index("toolchains", i), quoted(toolchain, "is listed twice"))
 		}
 	}
 	return nil
@@ -94,25 +96,25 @@ func (l *Language) validate() error {
 func (p *Plan) Validate() error {
 	switch {
 	case !validFile(p.File):
-		return fmt.Errorf("file: %q is not one path segment of letters, digits, ., _, + and -", clip(p.File))
+		return canon.At("file", quoted(p.File, "is not one path segment of letters, digits, ., _, + and -"))
 	case len(p.Steps) == 0:
 		return errors.New("steps: is empty")
 	case len(p.Steps) > MaxSteps:
-		return fmt.Errorf("steps: more than %d", MaxSteps)
+		return more("steps", MaxSteps)
 	case len(p.Env) > MaxEnv:
-		return fmt.Errorf("env: more than %d variables", MaxEnv)
+		return more("env", MaxEnv)
 	}
 	for i := range p.Steps {
 		if err := p.Steps[i].validate(i == len(p.Steps)-1); err != nil {
-			return fmt.Errorf("steps[%d].%w", i, err)
+			return canon.At(index("steps", i), err)
 		}
 	}
 	for name, value := range p.Env {
 		if !word(name, 64, upper+lower+"_", upper+lower+digits+"_") {
-			return fmt.Errorf("env: %q is not a variable's name", clip(name))
+			return canon.At("env", quoted(name, "is not a variable's name"))
 		}
 		if err := text(value); err != nil {
-			return fmt.Errorf("env.%s: %w", name, err)
+			return canon.At("env."+name, err)
 		}
 	}
 	return nil
@@ -121,24 +123,24 @@ func (p *Plan) Validate() error {
 func (s *Step) validate(last bool) error {
 	switch {
 	case !ValidID(s.Name):
-		return fmt.Errorf("name: %q is not a lower-case word", clip(s.Name))
+		return canon.At("name", quoted(s.Name, "is not a lower-case word"))
 	case len(s.Argv) == 0 || s.Argv[0] == "":
 		return errors.New("argv: names no command")
 	case len(s.Argv) > MaxArgv:
-		return fmt.Errorf("argv: more than %d elements", MaxArgv)
+		return more("argv", MaxArgv)
 	case len(s.Args) > MaxArgs:
-		return fmt.Errorf("args: more than %d elements", MaxArgs)
+		return more("args", MaxArgs)
 	case len(s.Args) > 0 && !last:
 		return errors.New("args: only the last step, the program itself, may have the caller's arguments")
 	}
 	for i, a := range s.Argv {
 		if err := text(a); err != nil {
-			return fmt.Errorf("argv[%d]: %w", i, err)
+			return canon.At(index("argv", i), err)
 		}
 	}
 	for i, a := range s.Args {
 		if strings.IndexByte(a, 0) >= 0 {
-			return fmt.Errorf("args[%d]: holds a NUL byte", i)
+			return canon.At(index("args", i), errNUL)
 		}
 	}
 	return nil
@@ -173,17 +175,25 @@ func word(s string, limit int, first, rest string) bool {
 func text(s string) error {
 	switch {
 	case len(s) > maxText:
-		return fmt.Errorf("is longer than %d bytes", maxText)
+		return errors.New("is longer than " + strconv.Itoa(maxText) + " bytes")
 	case strings.IndexByte(s, 0) >= 0:
-		return errors.New("holds a NUL byte")
+		return errNUL
 	}
 	return nil
 }
 
-// clip keeps a module's text in an error message short.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
+var errNUL = errors.New("holds a NUL byte")
+
+func more(what string, than int) error {
+	return canon.At(what, errors.New("more than "+strconv.Itoa(than)))
+}
+
+func index(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+// quoted says something about a module's text, and keeps that short.
+func quoted(text, problem string) error {
+	if len(text) > 40 {
+		text = text[:40] + "…"
 	}
-	return s
+	return errors.New(strconv.Quote(text) + " " + problem)
 }

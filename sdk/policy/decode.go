@@ -2,7 +2,7 @@ package policy
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"unicode"
 
 	"github.com/caisson-run/caisson/sdk/canon"
@@ -25,7 +25,7 @@ const maxList = 1 << 16
 // denies on any error.
 func DecodeVerdict(data []byte) (Verdict, error) {
 	if len(data) > MaxVerdictBytes {
-		return Verdict{}, fmt.Errorf("verdict of %d bytes is longer than %d", len(data), MaxVerdictBytes)
+		return Verdict{}, errors.New("verdict of " + strconv.Itoa(len(data)) + " bytes is longer than " + strconv.Itoa(MaxVerdictBytes))
 	}
 	var v Verdict
 	r := canon.NewReader(data)
@@ -48,7 +48,7 @@ func DecodeVerdict(data []byte) (Verdict, error) {
 		err = v.Validate()
 	}
 	if err != nil {
-		return Verdict{}, fmt.Errorf("verdict: %w", err)
+		return Verdict{}, canon.At("verdict", err)
 	}
 	return v, nil
 }
@@ -62,10 +62,10 @@ func (v *Verdict) Validate() error {
 			return errors.New("reason: is required when the decision is deny")
 		}
 	default:
-		return fmt.Errorf("decision: want %q or %q", Allow, Deny)
+		return errors.New(`decision: want "allow" or "deny"`)
 	}
 	if len(v.Reason) > MaxReasonBytes {
-		return fmt.Errorf("reason: is longer than %d bytes", MaxReasonBytes)
+		return errors.New("reason: is longer than " + strconv.Itoa(MaxReasonBytes) + " bytes")
 	}
 	for _, c := range v.Reason {
 		if unicode.IsControl(c) {
@@ -77,7 +77,7 @@ func (v *Verdict) Validate() error {
 	}
 	for i, value := range v.Limits.values() {
 		if *value < 0 {
-			return fmt.Errorf("limits.%s: is negative", limitNames[i])
+			return errors.New("limits." + limitNames[i] + ": is negative")
 		}
 	}
 	return nil
@@ -121,7 +121,7 @@ func DecodeRequest(data []byte) (Request, error) {
 		}
 	})
 	if err := r.End(); err != nil {
-		return Request{}, fmt.Errorf("request: %w", err)
+		return Request{}, canon.At("request", err)
 	}
 	return q, nil
 }

@@ -25,7 +25,8 @@ import (
 //
 // See sdk/guest for how it is built. A panic in decide denies.
 func Serve(decide func(Request) Verdict) {
-	guest.Handle(abi.OpAdmit, func(in []byte) ([]byte, error) { return admit(decide, in) })
+	var a admitter
+	guest.Handle(abi.OpAdmit, func(in []byte) ([]byte, error) { return a.admit(decide, in) })
 }
 
 // ServeConfig is Serve for a policy with settings. configure receives the
@@ -35,6 +36,7 @@ func Serve(decide func(Request) Verdict) {
 // configuration against the schema in the module's manifest, so configure checks
 // what a schema cannot say.
 func ServeConfig(configure func(config []byte) (func(Request) Verdict, error)) {
+	var a admitter
 	var decide func(Request) Verdict
 	set := func(config []byte) error {
 		d, err := configure(config)
@@ -51,11 +53,15 @@ func ServeConfig(configure func(config []byte) (func(Request) Verdict, error)) {
 				return nil, err
 			}
 		}
-		return admit(decide, in)
+		return a.admit(decide, in)
 	})
 }
 
-func admit(decide func(Request) Verdict, in []byte) ([]byte, error) {
+// admitter answers admit. It reuses the reply's buffer, which the host has read by
+// the time of the next call.
+type admitter struct{ reply []byte }
+
+func (a *admitter) admit(decide func(Request) Verdict, in []byte) ([]byte, error) {
 	request, err := DecodeRequest(in)
 	if err != nil {
 		return nil, &guest.Error{Code: abi.CodeBadInput, Message: err.Error()}
@@ -64,5 +70,6 @@ func admit(decide func(Request) Verdict, in []byte) ([]byte, error) {
 	if err := verdict.Validate(); err != nil {
 		return nil, &guest.Error{Code: "bad_verdict", Message: err.Error()}
 	}
-	return verdict.AppendJSON(nil), nil
+	a.reply = verdict.AppendJSON(a.reply[:0])
+	return a.reply, nil
 }

@@ -1,0 +1,101 @@
+package wasm
+
+import (
+	"context"
+	"testing"
+
+	"github.com/caisson-run/caisson/sdk/policy"
+)
+
+// BenchmarkCall compares guests and stop mechanisms on one call through the pool.
+//
+//	go test -run '^$' -bench Call -benchmem ./runtimes/wasm
+func BenchmarkCall(b *testing.B) {
+	r := request()
+	in := r.AppendJSON(nil)
+	for _, bc := range []struct {
+		name string
+		spec Spec
+		op   uint32
+	}{
+		{"echo/assembled", guests(b)["assembled"], opEcho},
+		{"echo/assemblyscript", guests(b)["assemblyscript"], opEcho},
+		{"echo/go", guests(b)["go"], opEcho},
+		{"policy/assemblyscript", policies(b)["assemblyscript"], OpAdmit},
+		{"policy/go", policies(b)["go"], OpAdmit},
+	} {
+		for _, stop := range []stopper{noStop{}, contextStop{}} {
+			b.Run(bc.name+"/stop="+stop.name(), func(b *testing.B) {
+				m := mustLoad(b, bc.spec, stop)
+				out := make([]byte, 0, 4096)
+				b.SetBytes(int64(len(in)))
+				b.ReportAllocs()
+				for b.Loop() {
+					var err error
+					if out, err = m.Call(context.Background(), bc.op, in, out[:0]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkParallel is BenchmarkCall from as many callers as there are processors.
+func BenchmarkParallel(b *testing.B) {
+	r := request()
+	in := r.AppendJSON(nil)
+	for _, stop := range []stopper{noStop{}, contextStop{}} {
+		b.Run("policy/go/stop="+stop.name(), func(b *testing.B) {
+			m := mustLoad(b, policies(b)["go"], stop)
+			b.RunParallel(func(pb *testing.PB) {
+				var out []byte
+				for pb.Next() {
+					var err error
+					if out, err = m.Call(context.Background(), OpAdmit, in, out[:0]); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkContract is the host's own work around a policy call: the request in,
+// the verdict out.
+func BenchmarkContract(b *testing.B) {
+	r := request()
+	verdict := []byte(`{"code":"tightened","decision":"allow","limits":{"wall_ms":5000},"reason":"short runs only"}`)
+	b.Run("encode request", func(b *testing.B) {
+		var in []byte
+		b.ReportAllocs()
+		for b.Loop() {
+			in = r.AppendJSON(in[:0])
+		}
+	})
+	b.Run("decode verdict", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := policy.DecodeVerdict(verdict); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkInstance is what a discarded instance costs to replace.
+func BenchmarkInstance(b *testing.B) {
+	for name, spec := range policies(b) {
+		b.Run(name, func(b *testing.B) {
+			m := mustLoad(b, spec, contextStop{})
+			for b.Loop() {
+				in, err := m.newInstance(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				in.close()
+			}
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package wasm
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/caisson-run/caisson/sdk/guest/abi"
+)
+
+// hostFunctions are the functions of host_v1.
+var hostFunctions = []string{abi.FuncLog, abi.FuncNow, abi.FuncRand}
+
+// maxRandBytes bounds one call of rand: no key or seed is longer, and a host
+// function is not interrupted.
+const maxRandBytes = 64 << 10
+
+// checkImports refuses a module that wants what the spec does not grant.
+func (s *Spec) checkImports(imports []moduleImport) error {
+	for _, im := range imports {
+		full := im.module + "." + im.name
+		switch {
+		case im.module == abi.WASIModule && s.WASI:
+		case im.module == abi.WASIModule:
+			return fmt.Errorf("%w: module imports %s which its manifest does not grant (wasi: true)", ErrRefused, full)
+		case im.module != abi.HostModule || !slices.Contains(hostFunctions, im.name):
+			return fmt.Errorf("%w: module imports %s which its manifest does not grant and this host does not offer", ErrRefused, full)
+		case !slices.Contains(s.Imports, im.name):
+			return fmt.Errorf("%w: module imports %s which its manifest does not grant", ErrRefused, full)
+		}
+	}
+	return nil
+}
+
+// provide instantiates what the spec grants in rt, and nothing else: a module
+// cannot import what is not there, whatever checkImports may have overlooked.
+func (m *Module) provide(ctx context.Context, rt wazero.Runtime) error {
+	if m.spec.WASI {
+		if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt); err != nil {
+			return fmt.Errorf("wasi: %w", err)
+		}
+	}
+	if len(m.spec.Imports) == 0 {
+		return nil
+	}
+	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
+	b := rt.NewHostModuleBuilder(abi.HostModule)
+	for _, name := range m.spec.Imports {
+		f := b.NewFunctionBuilder()
+		switch name {
+		case abi.FuncLog:
+			f = f.WithGoModuleFunction(api.GoModuleFunc(m.hostLog), []api.ValueType{i32, i32, i32}, nil)
+		case abi.FuncNow:
+			f = f.WithGoModuleFunction(api.GoModuleFunc(m.hostNow), nil, []api.ValueType{i64})
+		case abi.FuncRand:
+			f = f.WithGoModuleFunction(api.GoModuleFunc(m.hostRand), []api.ValueType{i32, i32}, nil)
+		}
+		b = f.Export(name)
+	}
+	if _, err := b.Instantiate(ctx); err != nil {
+		return fmt.Errorf("%s: %w", abi.HostModule, err)
+	}
+	return nil
+}
+
+// A host function that panics traps its caller.
+
+func (m *Module) hostLog(_ context.Context, guest api.Module, stack []uint64) {
+	// Parameters of type i32 may have anything in their upper half.
+	level, ptr, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
+	text, ok := guest.Memory().Read(ptr, min(n, maxLogBytes))
+	if !ok {
+		panic(fmt.Errorf("log: %d bytes at %d are outside of the memory", n, ptr))
+	}
+	m.guestLog.write(level, text, n > maxLogBytes)
+}
+
+func (m *Module) hostNow(_ context.Context, _ api.Module, stack []uint64) {
+	if m.spec.Deterministic {
+		stack[0] = uint64(fixedTime.UnixMilli())
+		return
+	}
+	stack[0] = uint64(time.Now().UnixMilli())
+}
+
+func (m *Module) hostRand(_ context.Context, guest api.Module, stack []uint64) {
+	ptr, n := uint32(stack[0]), uint32(stack[1])
+	p, ok := guest.Memory().Read(ptr, n)
+	if !ok || n > maxRandBytes {
+		panic(fmt.Errorf("rand: %d bytes at %d are outside of the memory or more than %d", n, ptr, maxRandBytes))
+	}
+	if m.spec.Deterministic {
+		clear(p)
+		return
+	}
+	_, _ = rand.Read(p) // crypto/rand.Read never fails
+}

@@ -1,0 +1,251 @@
+package wasm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/caisson-run/caisson/sdk/guest/abi"
+)
+
+// instance is one instance of a module. One goroutine uses it at a time: the one
+// that made it, or the one that took it from the pool.
+type instance struct {
+	m      *Module
+	mod    api.Module
+	mem    api.Memory
+	alloc  api.Function
+	handle api.Function
+	memory linearMemory
+	stderr head
+
+	// stack carries parameters and results, so that a call allocates nothing.
+	stack [3]uint64
+	// calls counts calls, and atStart is the size of the memory before the first.
+	calls   uint64
+	atStart uint32
+	// high is the largest memory that statistics know of.
+	high uint32
+
+	// running and cancel belong to contextStop, while guest code runs.
+	running context.Context
+	cancel  context.CancelFunc
+	// sleepLeft is how long the call in progress may still sleep; counted is the
+	// clock of a deterministic module.
+	sleepLeft time.Duration
+	counted   int64
+}
+
+// failure is why a call failed. It becomes a *CallError once the instance is back.
+type failure struct {
+	reason Reason
+	err    error
+}
+
+// newInstance makes an instance that is ready for calls: started, of the right
+// version, configured. ctx bounds it, as does Limits.StartTimeout.
+func (m *Module) newInstance(ctx context.Context) (*instance, error) {
+	in := &instance{m: m}
+	in.memory.limit = uint64(m.spec.Limits.MemoryBytes)
+	in.sleepLeft = m.spec.Limits.StartTimeout
+	armed := m.stop.arm(experimental.WithMemoryAllocator(ctx, &in.memory), in, m.spec.Limits.StartTimeout)
+	err := in.start(armed)
+	if err == nil && m.spec.Config != nil {
+		err = in.configure(armed)
+	}
+	stopped := m.stop.disarm(in)
+	if err == nil && stopped == nil {
+		in.calls = 0
+		in.atStart = in.mem.Size()
+		in.noteMemory()
+		return in, nil
+	}
+	in.close()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var call *CallError
+	if errors.Is(err, ErrRefused) || errors.As(err, &call) {
+		return nil, err
+	}
+	f := in.explain(err, stopped, m.spec.Limits.StartTimeout)
+	return nil, &CallError{Module: m.spec.Name, Reason: f.reason, Err: f.err}
+}
+
+// start instantiates the module, which runs its start section, and initialises it.
+func (in *instance) start(ctx context.Context) error {
+	mod, err := in.m.runtime.InstantiateModule(ctx, in.m.compiled, in.moduleConfig())
+	if err != nil {
+		return err
+	}
+	in.mod, in.mem = mod, mod.Memory()
+	in.alloc, in.handle = mod.ExportedFunction(abi.ExportAlloc), mod.ExportedFunction(abi.ExportHandle)
+	if f := mod.ExportedFunction(abi.ExportInitialize); f != nil {
+		if err := f.CallWithStack(ctx, nil); err != nil {
+			return err
+		}
+	}
+	if err := mod.ExportedFunction(abi.ExportVersion).CallWithStack(ctx, in.stack[:]); err != nil {
+		return err
+	}
+	version := uint32(in.stack[0])
+	if major := version >> 16; major != abi.Major {
+		return fmt.Errorf("%w: module speaks version %d.%d of the ABI, this host speaks %d.%d: rebuild the module with the matching SDK",
+			ErrRefused, major, version&0xffff, abi.Major, abi.Minor)
+	}
+	in.m.version.Store(version)
+	return nil
+}
+
+// configure hands the instance its configuration.
+func (in *instance) configure(ctx context.Context) error {
+	_, f := in.invoke(ctx, OpConfigure, in.m.spec.Config, nil)
+	if f.reason == "" {
+		return nil
+	}
+	var refusal *GuestError
+	if f.reason == ReasonGuest && errors.As(f.err, &refusal) {
+		if refusal.Code == abi.CodeUnsupportedOp && string(bytes.TrimSpace(in.m.spec.Config)) == "{}" {
+			return nil
+		}
+	} else if f.reason == ReasonTrap {
+		return f.err // explained together with the end of the time limit
+	}
+	return &CallError{Module: in.m.spec.Name, Op: OpConfigure, Reason: f.reason, Err: f.err}
+}
+
+// call runs one operation and appends the reply to out. keep reports whether the
+// instance may serve another.
+func (in *instance) call(op uint32, input, out []byte) (reply []byte, f failure, keep bool) {
+	limit := in.m.spec.Limits.Timeout
+	in.sleepLeft = limit
+	in.calls++
+	// What an earlier call printed or was refused explains nothing about this one.
+	in.memory.refused = false
+	in.stderr.buf = in.stderr.buf[:0]
+	// The guest runs detached from its caller: see the package documentation.
+	ctx := in.m.stop.arm(context.Background(), in, limit)
+	reply, f = in.invoke(ctx, op, input, out)
+	stopped := in.m.stop.disarm(in)
+	in.noteMemory()
+	if f.reason == ReasonTrap {
+		f = in.explain(f.err, stopped, limit)
+	}
+	return reply, f, stopped == nil && (f.reason == "" || f.reason == ReasonGuest)
+}
+
+// invoke is the call protocol of the ABI. A trap is not explained yet.
+func (in *instance) invoke(ctx context.Context, op uint32, input, out []byte) ([]byte, failure) {
+	var ptr uint32
+	if len(input) > 0 {
+		in.stack[0] = uint64(len(input))
+		if err := in.alloc.CallWithStack(ctx, in.stack[:]); err != nil {
+			return out, failure{ReasonTrap, err}
+		}
+		ptr = uint32(in.stack[0])
+		if ptr == 0 {
+			return out, failure{ReasonMemory, fmt.Errorf("alloc refuses %d bytes", len(input))}
+		}
+		if !in.mem.Write(ptr, input) {
+			return out, failure{ReasonBadOutput, fmt.Errorf("alloc puts %d bytes at %d, outside of the memory of %d", len(input), ptr, in.mem.Size())}
+		}
+	}
+	in.stack = [3]uint64{uint64(op), uint64(ptr), uint64(len(input))}
+	if err := in.handle.CallWithStack(ctx, in.stack[:]); err != nil {
+		return out, failure{ReasonTrap, err}
+	}
+	ptr, n, isError := abi.Unpack(in.stack[0])
+	if n == 0 && !isError {
+		return out, failure{}
+	}
+	most := in.m.spec.Limits.OutputBytes
+	if isError {
+		most = abi.MaxErrorBytes
+	}
+	if int64(n) > most {
+		return out, failure{ReasonBadOutput, fmt.Errorf("reply of %d bytes is longer than %d", n, most)}
+	}
+	view, ok := in.mem.Read(ptr, n)
+	if !ok {
+		return out, failure{ReasonBadOutput, fmt.Errorf("reply of %d bytes at %d is outside of the memory of %d", n, ptr, in.mem.Size())}
+	}
+	if isError {
+		e, err := abi.DecodeError(view)
+		if err != nil {
+			return out, failure{ReasonBadOutput, fmt.Errorf("error object: %w", err)}
+		}
+		return out, failure{ReasonGuest, e}
+	}
+	return append(out, view...), failure{}
+}
+
+// explain says why guest code failed with err: stopped, if it was, after limit;
+// short of memory; or by itself.
+func (in *instance) explain(err, stopped error, limit time.Duration) failure {
+	var exit *sys.ExitError
+	exited := errors.As(err, &exit)
+	if stopped != nil && (exited || err == nil) {
+		return failure{ReasonTimeout, fmt.Errorf("guest code ran longer than %v", limit)}
+	}
+	var text string
+	if exited {
+		text = fmt.Sprintf("exited with code %d", exit.ExitCode())
+	} else {
+		// wazero adds a stack trace of the guest, one frame a line.
+		text, _, _ = strings.Cut(err.Error(), "\n")
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "wasm error: "), " (recovered by wazero)")
+		in.m.spec.Log.Debug("guest code trapped", "module", in.m.spec.Name, "error", err)
+	}
+	if said := firstLine(in.stderr.buf); said != "" {
+		text += ": " + said
+	}
+	if in.memory.refused {
+		return failure{ReasonMemory, fmt.Errorf("after it was refused more than %d bytes: %s", in.memory.limit, text)}
+	}
+	return failure{ReasonTrap, errors.New(text)}
+}
+
+// firstLine returns the first line with text in what a guest wrote to standard
+// error, bounded.
+func firstLine(b []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(b), []byte("\n"))
+	return printable(line[:min(len(line), 200)])
+}
+
+// noteMemory keeps the statistics' high-water mark.
+func (in *instance) noteMemory() {
+	if size := in.mem.Size(); size > in.high {
+		in.high = size
+		in.m.stats.memory(size)
+	}
+}
+
+const (
+	// wornCalls is how many calls an instance serves before its memory is looked at.
+	wornCalls = 256
+	// wornShare is the part of the memory limit, in percent, beyond which an
+	// instance that grew is replaced before it fails.
+	wornShare = 75
+)
+
+// worn reports whether the instance has grown close to its memory limit: some
+// runtimes never give memory back, and replacing one early costs nobody a call.
+func (in *instance) worn() bool {
+	return in.calls >= wornCalls && in.high > in.atStart &&
+		uint64(in.high) > in.memory.limit/100*wornShare
+}
+
+// close frees the instance. No guest code runs in it any more.
+func (in *instance) close() {
+	if in.mod != nil {
+		// Nothing was opened on its behalf that closing could fail on.
+		_ = in.mod.Close(context.Background())
+	}
+}

@@ -1,0 +1,194 @@
+package wasm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/caisson-run/caisson/sdk/guest/abi"
+)
+
+// Load verifies and compiles a module and makes all its instances ready. It runs
+// guest code only after every check that needs none. ctx bounds the start of the
+// instances; it has no hold on the Module that Load returns, which its owner must
+// Close.
+//
+// The error is an [ErrRefused] when the module breaks a rule, a [*CallError] when
+// an instance fails to start, and says which field it is about when the Spec is
+// wrong. Nothing is left behind then.
+func Load(ctx context.Context, spec Spec) (*Module, error) {
+	return load(ctx, spec, contextStop{})
+}
+
+func load(ctx context.Context, spec Spec, stop stopper) (_ *Module, err error) {
+	defer func() {
+		if _, ok := err.(*CallError); err != nil && !ok {
+			err = fmt.Errorf("wasm module %q: %w", spec.Name, err)
+		}
+	}()
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	code, h, err := harden(spec.Module)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if err := spec.checkImports(h.imports); err != nil {
+		return nil, err
+	}
+	if most := uint64(spec.Limits.MemoryBytes); h.memoryBytes > most {
+		return nil, fmt.Errorf("%w: module needs %d bytes of memory to start, its limit is %d", ErrRefused, h.memoryBytes, most)
+	}
+	digest := sha256.Sum256(spec.Module)
+	spec.Module = nil
+	m := &Module{
+		spec:     spec,
+		digest:   hex.EncodeToString(digest[:]),
+		stop:     stop,
+		guestLog: newGuestLog(spec.Log),
+		idle:     make(chan *instance, spec.Limits.Instances),
+		spent:    make(chan struct{}, spec.Limits.Instances),
+		done:     make(chan struct{}),
+	}
+	for _, im := range h.imports {
+		m.imports = append(m.imports, im.module+"."+im.name)
+	}
+	slices.Sort(m.imports)
+	m.imports = slices.Compact(m.imports)
+	if err := m.open(ctx, code); err != nil {
+		for range len(m.idle) {
+			(<-m.idle).close()
+		}
+		m.free()
+		return nil, err
+	}
+	m.life, m.end = context.WithCancel(context.Background())
+	go m.own()
+	return m, nil
+}
+
+// open compiles the module and fills the pool. Its caller frees what it has made
+// when it fails.
+func (m *Module) open(ctx context.Context, code []byte) error {
+	if err := m.compile(ctx, code); err != nil {
+		return err
+	}
+	if err := checkExports(m.compiled); err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if err := m.provide(ctx, m.runtime); err != nil {
+		return err
+	}
+	if err := m.checkLinks(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	for range m.spec.Limits.Instances {
+		in, err := m.newInstance(ctx)
+		if err != nil {
+			return err
+		}
+		m.idle <- in
+	}
+	return nil
+}
+
+// compile translates the module, once; all instances share the result.
+func (m *Module) compile(ctx context.Context, code []byte) error {
+	config := m.stop.configure(wazero.NewRuntimeConfig()).
+		WithCoreFeatures(api.CoreFeaturesV2).
+		WithDebugInfoEnabled(false)
+	ctx = experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0))
+	once := func(config wazero.RuntimeConfig) error {
+		m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+		compiled, err := m.runtime.CompileModule(ctx, code)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		m.compiled = compiled
+		return nil
+	}
+	if m.spec.CacheDir == "" {
+		return once(config)
+	}
+	return m.compileCached(code, config, once)
+}
+
+// checkExports holds a module against the ABI.
+func checkExports(compiled wazero.CompiledModule) error {
+	functions := compiled.ExportedFunctions()
+	_, start := functions[abi.ExportStart]
+	if _, initialize := functions[abi.ExportInitialize]; start && !initialize {
+		return fmt.Errorf("module is a command: it exports %s and not %s; build a reactor (Go: -buildmode=c-shared)", abi.ExportStart, abi.ExportInitialize)
+	}
+	if _, ok := compiled.ExportedMemories()[abi.ExportMemory]; !ok {
+		return fmt.Errorf("module does not export its %s", abi.ExportMemory)
+	}
+	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
+	for _, want := range []struct {
+		name            string
+		params, results []api.ValueType
+		optional        bool
+	}{
+		{abi.ExportVersion, nil, []api.ValueType{i32}, false},
+		{abi.ExportAlloc, []api.ValueType{i32}, []api.ValueType{i32}, false},
+		{abi.ExportHandle, []api.ValueType{i32, i32, i32}, []api.ValueType{i64}, false},
+		{abi.ExportInitialize, nil, nil, true},
+	} {
+		f, ok := functions[want.name]
+		if !ok && !want.optional {
+			return fmt.Errorf("module does not export %s%s", want.name, signature(want.params, want.results))
+		}
+		if ok && !sameSignature(f, want.params, want.results) {
+			return fmt.Errorf("module exports %s%s, want %s%s", want.name,
+				signature(f.ParamTypes(), f.ResultTypes()), want.name, signature(want.params, want.results))
+		}
+	}
+	return nil
+}
+
+// checkLinks compares what the module imports with what provide has instantiated.
+// Instantiating would find the same, but could not be told from a trap.
+func (m *Module) checkLinks() error {
+	for _, f := range m.compiled.ImportedFunctions() {
+		module, name, _ := f.Import()
+		var have api.FunctionDefinition
+		if host := m.runtime.Module(module); host != nil {
+			have = host.ExportedFunctionDefinitions()[name]
+		}
+		switch {
+		case have == nil:
+			return fmt.Errorf("module imports %s.%s, which this host does not offer", module, name)
+		case !sameSignature(f, have.ParamTypes(), have.ResultTypes()):
+			return fmt.Errorf("module imports %s.%s as %s, it is %s", module, name,
+				signature(f.ParamTypes(), f.ResultTypes()), signature(have.ParamTypes(), have.ResultTypes()))
+		}
+	}
+	return nil
+}
+
+func sameSignature(f api.FunctionDefinition, params, results []api.ValueType) bool {
+	return slices.Equal(f.ParamTypes(), params) && slices.Equal(f.ResultTypes(), results)
+}
+
+func signature(params, results []api.ValueType) string {
+	names := func(types []api.ValueType) string {
+		list := make([]string, len(types))
+		for i, t := range types {
+			list[i] = api.ValueTypeName(t)
+		}
+		return strings.Join(list, ", ")
+	}
+	s := "(" + names(params) + ")"
+	if len(results) > 0 {
+		s += " -> " + names(results)
+	}
+	return s
+}

@@ -1,0 +1,162 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// Module is a loaded module and its pool of instances. Its methods are safe for
+// concurrent use.
+type Module struct {
+	spec     Spec
+	digest   string
+	imports  []string
+	stop     stopper
+	version  atomic.Uint32
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	cache    wazero.CompilationCache
+	guestLog *guestLog
+	stats    counters
+
+	// idle holds the instances nobody uses. It has room for all of them, so giving
+	// one back never blocks.
+	idle chan *instance
+	// spent has one element for each instance that was discarded and not replaced
+	// yet.
+	spent chan struct{}
+	// life ends when Close is called; done is closed when everything is freed.
+	life context.Context
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+// Call runs op with input and appends the reply to out, which may be nil. It
+// returns the extended slice; on failure out as it was, and a [*CallError].
+//
+// ctx bounds the wait for an instance. Guest code itself is bounded by
+// Limits.Timeout and not by ctx: see the package documentation.
+func (m *Module) Call(ctx context.Context, op uint32, input, out []byte) ([]byte, error) {
+	m.stats.calls.Add(1)
+	if int64(len(input)) > m.spec.Limits.InputBytes {
+		err := fmt.Errorf("input of %d bytes is longer than %d", len(input), m.spec.Limits.InputBytes)
+		return out, m.failed(op, failure{ReasonBadInput, err})
+	}
+	in, f := m.acquire(ctx)
+	if in == nil {
+		return out, m.failed(op, f)
+	}
+	keep := false
+	// Deferred, so that no panic on the way can make the pool smaller.
+	defer func() { m.release(in, keep) }()
+	out, f, keep = in.call(op, input, out)
+	if f.reason != "" {
+		return out, m.failed(op, f)
+	}
+	return out, nil
+}
+
+func (m *Module) failed(op uint32, f failure) error {
+	m.stats.fail(f.reason)
+	return &CallError{Module: m.spec.Name, Op: op, Reason: f.reason, Err: f.err}
+}
+
+// acquire takes an instance from the pool.
+func (m *Module) acquire(ctx context.Context) (*instance, failure) {
+	if m.life.Err() != nil {
+		return nil, failure{reason: ReasonClosed}
+	}
+	if ctx.Err() != nil {
+		return nil, gaveUp(ctx)
+	}
+	select {
+	case in := <-m.idle:
+		return in, failure{}
+	default:
+	}
+	m.stats.waits.Add(1)
+	began := time.Now()
+	defer func() { m.stats.waited.Add(int64(time.Since(began))) }()
+	t := time.NewTimer(m.spec.Limits.Wait)
+	defer t.Stop()
+	select {
+	case in := <-m.idle:
+		return in, failure{}
+	case <-ctx.Done():
+		return nil, gaveUp(ctx)
+	case <-m.life.Done():
+		return nil, failure{reason: ReasonClosed}
+	case <-t.C:
+		return nil, failure{ReasonBusy, fmt.Errorf("no instance of %d came free within %v", m.spec.Limits.Instances, m.spec.Limits.Wait)}
+	}
+}
+
+// gaveUp tells a caller who left from one whose time was up.
+func gaveUp(ctx context.Context) failure {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return failure{ReasonBusy, fmt.Errorf("no instance came free before the caller's deadline: %w", context.Cause(ctx))}
+	}
+	return failure{ReasonCanceled, context.Cause(ctx)}
+}
+
+// release gives an instance back, or discards it.
+func (m *Module) release(in *instance, keep bool) {
+	if keep && !in.worn() {
+		m.idle <- in
+		return
+	}
+	if keep {
+		m.stats.recycled.Add(1)
+	} else {
+		m.stats.discards.Add(1)
+	}
+	in.close()
+	m.spent <- struct{}{}
+}
+
+// Info describes a loaded module, for people.
+type Info struct {
+	Name string
+	// Digest is the SHA-256 of the module as it was given, in hexadecimal.
+	Digest string
+	// ABI is the version the module reports, for example "1.0".
+	ABI string
+	// Imports are the functions the module imports, as "module.name", sorted.
+	Imports []string
+	// Stop is how guest code is stopped: "context" is wazero's own cancellation.
+	Stop string
+	// Limits are the limits in force, defaults filled in.
+	Limits Limits
+}
+
+// Info returns what is known of the module.
+func (m *Module) Info() Info {
+	v := m.version.Load()
+	return Info{
+		Name:    m.spec.Name,
+		Digest:  m.digest,
+		ABI:     fmt.Sprintf("%d.%d", v>>16, v&0xffff),
+		Imports: slices.Clone(m.imports),
+		Stop:    m.stop.name(),
+		Limits:  m.spec.Limits,
+	}
+}
+
+// Close refuses further calls, waits for those in progress and frees everything.
+// When ctx ends first it returns an error, and the rest is freed as soon as the
+// last call returns, which its time limit bounds. It may be called more than once.
+func (m *Module) Close(ctx context.Context) error {
+	m.end()
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wasm module %q: close: calls are still in progress: %w", m.spec.Name, context.Cause(ctx))
+	}
+}
