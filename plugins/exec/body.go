@@ -52,9 +52,17 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, &brokenBody{err}
 }
 
-// done lets the connection be read without a deadline again: the server watches
-// it for the client going away.
+// done lets the connection be read without a deadline again, after a body that
+// was read to its end: the server watches it for the client going away.
 func (g *guarded) done() { _ = g.ctl.SetReadDeadline(time.Time{}) }
+
+// linger is how long a server may go on reading a body that nobody wants, before
+// its refusal goes out. It would otherwise wait for a silent client for good.
+const linger = time.Second
+
+func giveUpOnBody(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(linger)) // not every server can
+}
 
 func (g *guarded) tooSlow(cause error) error {
 	e := &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: cause}
@@ -83,10 +91,12 @@ func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	defer g.done()
 	b, err := io.ReadAll(g)
 	if _, broken := errors.AsType[*brokenBody](err); broken {
 		return nil, &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
+	}
+	if err == nil {
+		g.done()
 	}
 	return b, err
 }

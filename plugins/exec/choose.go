@@ -30,7 +30,7 @@ func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t ses
 			continue
 		}
 		x, err := f.lookup(ctx, ref.session(in.SessionID))
-		if err == nil && continuable(f.owner, x.Sandbox.Metadata) {
+		if err == nil && continuable(f.owner, x.Sandbox.Metadata) && !f.shadowed(ctx, in, x.ID) {
 			return x.Target, x, nil
 		}
 		if err != nil && !gone(err) {
@@ -42,6 +42,27 @@ func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t ses
 		return t, nil, fmt.Errorf("find the default sandbox target: %w", err)
 	}
 	return t, nil, nil
+}
+
+// shadowed reports whether a file of a session gives way to another session's
+// file of the same name: to run there would destroy the first, which has to stay
+// downloadable under its id (features FS15).
+func (f *finder) shadowed(ctx context.Context, in *CodeRun, id string) bool {
+	for k := range in.Files {
+		if in.Files[k].session(in.SessionID) != id {
+			continue
+		}
+		for j := k + 1; j < len(in.Files); j++ {
+			other := in.Files[j].session(in.SessionID)
+			if in.Files[j].Name != in.Files[k].Name || other == id {
+				continue
+			}
+			if _, err := f.lookup(ctx, other); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // order is a planned run: what a target will be asked to do.

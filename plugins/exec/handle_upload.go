@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/caisson-run/caisson/host"
@@ -47,7 +48,6 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 	if err != nil {
 		return err
 	}
-	defer body.done()
 	form, err := formdata.Open(r.Header.Get("Content-Type"), body)
 	if err != nil {
 		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "Invalid content type. Must be multipart/form-data.", Cause: err}
@@ -63,9 +63,16 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		d: d, owner: ownerOf(p), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
 	}
 	defer u.close(ctx)
-	if err := u.read(ctx, form); err != nil {
+	err = u.read(ctx, form)
+	if err == nil {
+		// What follows the form is nobody's, but the upload is not whole before it.
+		_, err = io.Copy(io.Discard, body)
+		err = formError(err)
+	}
+	if err != nil {
 		return errors.Join(err, ctx.Err())
 	}
+	body.done()
 	if len(u.files) == 0 {
 		return refuse(http.StatusBadRequest, "invalid_request", "No files provided")
 	}

@@ -390,6 +390,8 @@ func (s stored) ref(k int, name string) CodeFile {
 	return CodeFile{ID: s.Files[k].FileID, Name: name, StorageSessionID: s.SessionID}
 }
 
+func discardLog() hclog.Logger { return hclog.NewNullLogger() }
+
 func csv(name, value string) field { return field{"file", name, value} }
 
 // names of the files of a result, inherited ones in parentheses.

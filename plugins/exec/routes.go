@@ -130,6 +130,7 @@ func (d *door) wrap(rt route, act action) http.Handler {
 				}
 				d.log.Error("panic in a handler", "route", rt.path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if !out.began() {
+					giveUpOnBody(w)
 					writeError(out, refuse(http.StatusInternalServerError, "internal", "internal error"))
 				}
 				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
@@ -137,6 +138,7 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		}()
 		err := act(out, r)
 		if err != nil && !out.began() {
+			giveUpOnBody(w)
 			writeError(out, asRefusal(err))
 		}
 		d.line(rt.path, r, out, start, note, err)
@@ -148,6 +150,7 @@ func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *ho
 	return func(w http.ResponseWriter, r *http.Request, e *host.HTTPError) {
 		start := d.o.Now()
 		out := &response{ResponseWriter: w}
+		giveUpOnBody(w)
 		writeError(out, e)
 		d.line(path, r, out, start, &notes{}, e)
 	}

@@ -330,6 +330,7 @@ func TestOnlyTheBodyCounts(t *testing.T) {
 	if sb := r.shells.live()[0]; sb.Metadata.Tenant != "acme" || sb.Metadata.User != "alice" {
 		t.Errorf("metadata = %+v", sb.Metadata)
 	}
+	r.server.Close() // waits for the line
 	if s := r.log.String(); strings.Contains(s, "sk-very-secret") || strings.Contains(s, "evil") || !strings.Contains(s, "org=acme") {
 		t.Errorf("log:\n%s", s)
 	}

@@ -41,7 +41,9 @@ type shells struct {
 	// What happens before a call is carried out, for tests of failure.
 	onCreate, onConnect, onList, onWrite, onRead func() error
 	onRun                                        func(ctx context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error, bool)
-	created, connects, runs                      atomic.Int64
+	// onOutput is called with each piece of output.
+	onOutput                func()
+	created, connects, runs atomic.Int64
 }
 
 type box struct {
@@ -308,7 +310,12 @@ func (w *stream) Write(p []byte) (int, error) {
 
 func (s *shells) steps(ctx context.Context, b *box, dir string, spec backend.RunSpec, rio backend.RunIO, res *backend.RunResult) {
 	var mu sync.Mutex
-	stdout := &stream{limit: spec.Limits.StdoutBytes, mu: &mu, out: rio.Stdout}
+	stdout := &stream{limit: spec.Limits.StdoutBytes, mu: &mu, out: func(p []byte) error {
+		if s.onOutput != nil {
+			s.onOutput()
+		}
+		return rio.Stdout(p)
+	}}
 	stderr := &stream{limit: spec.Limits.StderrBytes, mu: &mu, out: rio.Stderr}
 	wall, cancel := context.WithTimeout(ctx, spec.Limits.Wall)
 	defer cancel()

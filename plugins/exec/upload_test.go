@@ -1,0 +1,422 @@
+package exec
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+func TestUploadNames(t *testing.T) {
+	r := newRig(t)
+	for sent, want := range map[string]string{
+		"my file (1).csv": "my file (1).csv", "données 数据 %22q%22.csv": "données 数据 %22q%22.csv", "donne\u0301es.csv": "données.csv",
+		"skills/demo/SKILL.md": "skills/demo/SKILL.md", "/etc/passwd": "passwd", `C:\dir\x.csv`: "x.csv", "a..b": "a..b", "x.lock": "x.lock", "noext": "noext",
+	} {
+		up := r.upload(alice, csv(sent, "content"))
+		if up.Files[0].Filename != want || len(up.Files[0].FileID) != 21 {
+			t.Errorf("%q: %+v", sent, up.Files)
+		}
+		if got := r.shells.content(up.SessionID, want); got != "content" {
+			t.Errorf("%q: stored %q", sent, got)
+		}
+	}
+	n := r.shells.created.Load()
+	for _, sent := range []string{"../../etc/passwd", "a/../b", "..", ".", "a/b/../../../c", strings.Repeat("d/", 20) + "x"} {
+		e := into[obj](t, r.send(alice, "/upload", csv(sent, "x")), 400)
+		if s := e["error"].(string); !strings.HasPrefix(s, "the file name ") {
+			t.Errorf("%q: %v", sent, e)
+		}
+	}
+	if r.shells.created.Load() != n {
+		t.Error("a refused name leased a sandbox")
+	}
+}
+
+func TestUploadFields(t *testing.T) {
+	r := newRig(t)
+	up := r.upload(alice, field{"kind", "", "skill"}, field{"id", "", "s:1"}, field{"version", "", "3"}, field{"read_only", "", "true"},
+		field{"whatever", "", strings.Repeat("x", 10000)}, csv("a", "1"))
+	sb := r.shells.live()[0]
+	for k, v := range map[string]string{labelKind: "skill", labelID: "s:1", labelVersion: "3", labelReadOnly: "true"} {
+		if sb.Metadata.Labels[k] != v {
+			t.Errorf("label %s = %q, want %q", k, sb.Metadata.Labels[k], v)
+		}
+	}
+	if sb.Metadata.Origin != "upload" || sb.Metadata.Tenant != "acme" || sb.Metadata.User != "alice" {
+		t.Errorf("%+v", sb.Metadata)
+	}
+	r.shells.edit(up.SessionID, func(b *box) {
+		st, err := os.Stat(filepath.Join(b.dir, "a"))
+		if err != nil || st.Mode().Perm() != 0o444 {
+			t.Errorf("mode = %v, %v", st, err)
+		}
+	})
+	for _, tt := range []struct {
+		parts []field
+		error string
+	}{
+		{[]field{{"kind", "", "admin"}, csv("a", "1")}, "kind must be one of: skill, agent, user"},
+		{[]field{{"id", "", "a b"}, csv("a", "1")}, "id may hold"},
+		{[]field{{"version", "", "new"}, csv("a", "1")}, "version must be an integer"},
+		{[]field{{"id", "", strings.Repeat("x", 5000)}, csv("a", "1")}, "longer than 4096 bytes"},
+		{[]field{csv("a", "1"), {"read_only", "", "true"}}, "read_only must come before the files"},
+		{[]field{{"kind", "", "user"}}, "No files provided"},
+		{[]field{}, "No files provided"},
+		{[]field{{"file", "", "text without a name"}}, "a file part has no file name"},
+		{[]field{csv("a", "1"), csv("a", "2")}, "two files of the request are named a"},
+	} {
+		e := into[obj](t, r.send(alice, "/upload", tt.parts...), 400)
+		if s := e["error"].(string); !strings.Contains(s, tt.error) {
+			t.Errorf("%v: %v", tt.parts, e)
+		}
+	}
+	if n := len(r.shells.live()); n != 1 {
+		t.Errorf("%d sandboxes, want the first upload's", n)
+	}
+}
+
+func TestNotAForm(t *testing.T) {
+	r := newRig(t)
+	for _, ct := range []string{"", "application/json", "multipart/form-data", "text/plain; boundary=x"} {
+		q := r.request("POST", alice, "/v1/upload", strings.NewReader("x"))
+		q.Header.Set("Content-Type", ct)
+		if e := into[obj](t, r.do(q), 400); e["error"] != "Invalid content type. Must be multipart/form-data." {
+			t.Errorf("%q: %v", ct, e)
+		}
+	}
+	for _, body := range []string{"", "garbage", "--BB\r\n", "--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nhalf"} {
+		q := r.request("POST", alice, "/v1/upload", strings.NewReader(body))
+		q.Header.Set("Content-Type", "multipart/form-data; boundary=BB")
+		into[obj](t, r.do(q), 400)
+	}
+	if n := len(r.shells.live()); n != 0 {
+		t.Errorf("%d sandboxes left", n)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.UploadFiles = 4 })
+	b := into[batchReply](t, r.send(alice, "/v1/upload/batch", field{"kind", "", "skill"}, field{"id", "", "s"},
+		csv("demo/SKILL.md", "1"), csv("../evil", "2"), field{"files", "donne\u0301es.xsd", "3"}, csv("demo/SKILL.md", "4"), csv("fifth", "5")), 200)
+	if b.Message != "partial_success" || b.Succeeded != 2 || b.Failed != 3 || b.SessionID != b.StorageSessionID || !b.FilesLimitReached || b.MaxFiles != 4 {
+		t.Errorf("%+v", b)
+	}
+	for k, want := range []uploaded{
+		{Status: "success", Filename: "demo/SKILL.md"},
+		{Status: "error", Filename: "../evil"},
+		{Status: "success", Filename: "donne\u0301es.xsd"},
+		{Status: "error", Filename: "demo/SKILL.md"},
+		{Status: "error", Filename: "fifth"},
+	} {
+		f := b.Files[k]
+		if f.Status != want.Status || f.Filename != want.Filename || (f.FileID == "") != (want.Status == "error") || (f.Error == "") != (want.Status == "success") {
+			t.Errorf("%d: %+v", k, f)
+		}
+	}
+	if r.shells.content(b.SessionID, "demo/SKILL.md") != "1" || r.shells.content(b.SessionID, "données.xsd") != "3" {
+		t.Error("not stored")
+	}
+	n := len(r.shells.live())
+	e := into[batchReply](t, r.send(alice, "/upload/batch", csv("../a", "1"), csv("..", "2")), 400)
+	if e.Message != "error" || e.Failed != 2 || e.Succeeded != 0 || e.Status != 400 || e.Error == "" || len(r.shells.live()) != n {
+		t.Errorf("%+v, %d sandboxes", e, len(r.shells.live()))
+	}
+	if e := into[obj](t, r.send(alice, "/upload/batch", field{"kind", "", "user"}), 400); e["error"] != "No files provided" {
+		t.Errorf("%v", e)
+	}
+	all := into[batchReply](t, r.send(alice, "/upload/batch", csv("a", "1"), csv("b", "2")), 200)
+	if all.Message != "success" || all.Failed != 0 || all.FilesLimitReached {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestManyFiles(t *testing.T) {
+	r := newRig(t)
+	parts := make([]field, 250)
+	for k := range parts {
+		parts[k] = csv(fmt.Sprintf("skill/%03d.md", k), "x")
+	}
+	b := into[batchReply](t, r.send(alice, "/upload/batch", parts...), 200)
+	if b.Succeeded != 250 || b.Message != "success" {
+		t.Errorf("%d of 250: %s", b.Succeeded, b.Message)
+	}
+}
+
+func TestUploadIntoASession(t *testing.T) {
+	r := newRig(t)
+	s := r.exec(alice, "echo old > a").SessionID
+	up := r.upload(alice, field{"session_id", "", s}, csv("a", "new"), csv("b/c", "1"))
+	if up.SessionID != s || r.shells.content(s, "a") != "new" || r.shells.content(s, "b/c") != "1" {
+		t.Errorf("%+v", up)
+	}
+	if res := r.exec(alice, "cat a", obj{"session_id": s}); res.Stdout != "new" || len(res.Files) != 0 {
+		t.Errorf("%+v", res)
+	}
+	theirs := r.exec(mallory, "true").SessionID
+	for _, id := range []string{theirs, "AAAAAAAAAAAAAAAAAAAAA", "../x"} {
+		if e := into[obj](t, r.send(alice, "/upload", field{"session_id", "", id}, csv("a", "1")), 404); e["error"] != "session not found" {
+			t.Errorf("%s: %v", id, e)
+		}
+	}
+	into[obj](t, r.send(alice, "/upload", field{"session_id", "", s}, field{"read_only", "", "true"}, csv("z", "1")), 400)
+	// What fails later takes back what it added, and only that.
+	into[obj](t, r.send(alice, "/upload", field{"session_id", "", s}, csv("new1", "1"), csv("a", "replaced"), csv("../x", "1")), 400)
+	if got := r.shells.content(s, "new1"); !strings.Contains(got, "no such file") {
+		t.Errorf("new1 is left: %q", got)
+	}
+	if r.shells.content(s, "b/c") != "1" {
+		t.Error("b/c is gone")
+	}
+}
+
+func TestUploadNeedsStanding(t *testing.T) {
+	r := newRig(t)
+	for err, want := range map[error]int{host.ErrInsufficient: 402, host.ErrCap: 402, host.ErrUnavailable: 503} {
+		r.standing = func(host.Principal) error { return fmt.Errorf("ledger: %w", err) }
+		a := r.send(alice, "/upload", csv("a", "1"))
+		if a.status != want || !strings.Contains(string(a.body), `"error":{"code":`) {
+			t.Errorf("%v: %d %s", err, a.status, a.body)
+		}
+	}
+	if r.shells.created.Load() != 0 {
+		t.Error("something was leased")
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.UploadBytes = 100_000; o.BodyBytes = 1000 })
+	r.upload(alice, csv("exact", strings.Repeat("x", 100_000)))
+	for _, chunked := range []bool{false, true} {
+		for _, size := range []int{100_001, 5 << 20} {
+			body, ct := form(t, csv("a", strings.Repeat("x", size)))
+			if chunked {
+				body = struct{ io.Reader }{body}
+			}
+			q := r.request("POST", alice, "/upload", body)
+			q.Header.Set("Content-Type", ct)
+			if e := into[obj](t, r.do(q), 413); e["error"] != "File size limit exceeded" || e["status"] != 413.0 {
+				t.Errorf("%d bytes, chunked %v: %v", size, chunked, e)
+			}
+		}
+	}
+	b := into[batchReply](t, r.send(alice, "/upload/batch", csv("big", strings.Repeat("x", 100_001)), csv("small", "x")), 200)
+	if b.Succeeded != 1 || b.Files[0].Error != "File size limit exceeded" {
+		t.Errorf("%+v", b)
+	}
+	if n := len(r.shells.live()); n != 2 {
+		t.Errorf("%d sandboxes, want two", n)
+	}
+	for _, body := range []io.Reader{strings.NewReader(strings.Repeat(" ", 1001)), struct{ io.Reader }{strings.NewReader(strings.Repeat(" ", 5000))}} {
+		if e := into[obj](t, r.do(r.request("POST", alice, "/exec", body)), 413); e["error"] != "the body is larger than 1000 bytes" {
+			t.Errorf("%v", e)
+		}
+	}
+}
+
+func TestUploadQuota(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.QuotaFiles = 4; o.QuotaBytes = 100 })
+	first := r.upload(alice, csv("a", strings.Repeat("x", 60)))
+	a := r.send(alice, "/upload", csv("b", strings.Repeat("x", 41)))
+	if e := into[obj](t, a, 429); e["error"] != "upload_quota_exceeded" || a.header.Get("Retry-After") != "60" || e["retry_after_seconds"] != nil {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	r.upload(mallory, csv("b", strings.Repeat("x", 100))) // everybody has their own
+	// A batch that does not fit is taken back whole.
+	into[obj](t, r.send(alice, "/upload/batch", csv("1", "1"), csv("2", "2"), csv("3", "3"), csv("4", "4")), 429)
+	if n := len(r.shells.live()); n != 2 {
+		t.Errorf("%d sandboxes, want two", n)
+	}
+	if a := r.do(r.request("DELETE", alice, "/files/"+first.SessionID+"/a", nil)); a.status != 204 {
+		t.Errorf("%d", a.status)
+	}
+	second := r.upload(alice, csv("b", strings.Repeat("x", 100)))
+	into[obj](t, r.send(alice, "/upload", csv("c", "x")), 429)
+	if err := r.End(t.Context(), "acme", second.SessionID); err != nil {
+		t.Fatal(err)
+	}
+	r.upload(alice, csv("c", strings.Repeat("x", 100)))
+	// Another process counts what is there.
+	again, err := newInterpreter(r, r.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := holdings{again}.Held(t.Context(), "acme", func(string) bool { return false })
+	if err != nil || len(held) != 2 || held[first.SessionID].Files != 0 {
+		t.Errorf("held = %v, %v", held, err)
+	}
+	r.shells.onList = func() error { return &backend.Error{Kind: backend.KindUnavailable} }
+	if _, err := again.quota.Begin(t.Context(), "acme"); err == nil {
+		t.Error("an upload begins though nobody knows what is there")
+	}
+}
+
+// 16 uploads at once of 10 bytes into a quota of 50.
+func TestUploadsAtOnceKeepTheQuota(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.QuotaBytes = 50 })
+	var ok, full atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			switch a := r.send(alice, "/upload", csv("a", "0123456789")); a.status {
+			case 200:
+				ok.Add(1)
+			case 429:
+				full.Add(1)
+			default:
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	if n := ok.Load(); n == 0 || n > 5 || n+full.Load() != 16 || int64(len(r.shells.live())) != n {
+		t.Errorf("%d stored, %d refused, %d sandboxes", n, full.Load(), len(r.shells.live()))
+	}
+}
+
+// A failure of the backend while a file is written leaves nothing behind.
+func TestUploadFailures(t *testing.T) {
+	for _, tt := range []struct {
+		err          error
+		single, each int
+	}{
+		{&backend.Error{Kind: backend.KindUnavailable, Message: "10.1.2.3"}, 503, 503},
+		{&backend.Error{Kind: backend.KindInvalidRequest, Message: "/host/path"}, 400, 400},
+		{&backend.Error{Kind: backend.KindNotFound, Subject: backend.SubjectSandbox, Plane: backend.PlaneControl}, 404, 404},
+		{errors.New("/host/path"), 500, 500},
+	} {
+		r := newRig(t)
+		r.shells.onWrite = func() error { return tt.err }
+		for p, want := range map[string]int{"/upload": tt.single, "/upload/batch": tt.each} {
+			a := r.send(alice, p, csv("a", "1"))
+			if a.status != want || strings.Contains(string(a.body), "10.1") || strings.Contains(string(a.body), "/host") {
+				t.Errorf("%s, %v: %d %s", p, tt.err, a.status, a.body)
+			}
+		}
+		if n := len(r.shells.live()); n != 0 {
+			t.Errorf("%v: %d sandboxes left", tt.err, n)
+		}
+	}
+}
+
+// raw opens a connection and sends the head of a request.
+func (r *rig) raw(head string) net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, head); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+const uploadHead = "POST /upload HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Type: multipart/form-data; boundary=BB\r\nContent-Length: 1000000\r\n\r\n" +
+	"--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nhalf of a file"
+
+func TestUploadsThatBreakOff(t *testing.T) {
+	r := newRig(t)
+	c := r.raw(uploadHead)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Close() // waits for the handler
+	if n := len(r.shells.live()); n != 0 {
+		t.Errorf("%d sandboxes left", n)
+	}
+	r.shells.leftovers()
+}
+
+func TestBodiesThatFallSilent(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.BodyIdle = 50 * time.Millisecond })
+	for head, want := range map[string]int{
+		uploadHead: 504,
+		"POST /exec HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 1000\r\n\r\n{\"lang\"": 408,
+		// Refused for other reasons, with a body that never comes.
+		"POST /exec HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{":                                  401,
+		"POST /exec/programmatic HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 1000\r\n\r\n{": 501,
+		"POST /upload HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 999999999\r\n\r\n{":       413,
+	} {
+		c := r.raw(head)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != want {
+			t.Errorf("status %d, want %d", res.StatusCode, want)
+		}
+		res.Body.Close()
+		c.Close()
+	}
+	if n := len(r.shells.live()); n != 0 {
+		t.Errorf("%d sandboxes left", n)
+	}
+	// The deadline of a body does not outlive it.
+	r.exec(alice, "sleep 0.3; echo")
+}
+
+func TestBodiesThatTrickle(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.BodyIdle = time.Hour; o.BodyTime = 50 * time.Millisecond })
+	c := r.raw(uploadHead)
+	defer c.Close()
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || res.StatusCode != 504 {
+		t.Errorf("%v %v", res, err)
+	}
+}
+
+// An upload is written while it arrives: it is never in memory as a whole.
+func TestUploadsAreStreamed(t *testing.T) {
+	r := newRig(t)
+	pr, pw := io.Pipe()
+	q := r.request("POST", alice, "/upload", pr)
+	q.Header.Set("Content-Type", "multipart/form-data; boundary=BB")
+	seen := make(chan struct{})
+	go func() {
+		_, err := io.WriteString(pw, "--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n"+strings.Repeat("x", 1<<20))
+		if err != nil {
+			pw.CloseWithError(err)
+			return
+		}
+		<-seen
+		_, err = io.WriteString(pw, "\r\n--BB--\r\n")
+		pw.CloseWithError(err)
+	}()
+	go func() {
+		defer close(seen)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			m, _ := filepath.Glob(filepath.Join(r.shells.root, "*", ".tmp-*"))
+			if len(m) > 0 {
+				return // part of the file is on the disk, the rest not yet sent
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				t.Error("nothing was written before the upload ended")
+				return
+			}
+		}
+	}()
+	up := into[stored](t, r.do(q), 200)
+	if up.Files[0].Size != 1<<20 {
+		t.Errorf("%+v", up)
+	}
+}
