@@ -28,6 +28,7 @@ const patience = 4 * time.Minute
 type place struct {
 	data, tmp string
 	env       []string
+	dir       string // where commands are started, the test's own by default
 }
 
 // newPlace sets env, NAME=value, beside what the program needs.
@@ -79,7 +80,7 @@ func (p place) processes() []int {
 
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = p.env
+	cmd.Env, cmd.Dir = p.env, p.dir
 	return cmd
 }
 

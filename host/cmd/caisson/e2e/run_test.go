@@ -76,6 +76,16 @@ func TestRunVariants(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+	t.Run("hidden files stay out of the working directory", func(t *testing.T) {
+		dir := t.TempDir()
+		q := p
+		q.dir = dir
+		r := q.run(t, "open('.envrc', 'w').write('x'); open('y', 'w').write('y')", append(p.flags("run", "--lang", "py"), "-")...)
+		entries, err := os.ReadDir(dir)
+		if r.code != 1 || !strings.Contains(r.stderr, ".envrc is not saved") || err != nil || len(entries) != 1 || entries[0].Name() != "y" {
+			t.Errorf("%+v, directory %v, %v", r, entries, err)
+		}
+	})
 	t.Run("unknown language", func(t *testing.T) {
 		r := p.run(t, "", append(p.flags("run"), write(t, "x.cob", "x"))...)
 		if r.code != 1 || !strings.HasPrefix(r.stderr, "caisson: ") || !strings.Contains(r.stderr, "cob") || !strings.Contains(r.stderr, "py") {

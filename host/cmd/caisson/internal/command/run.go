@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,7 +41,7 @@ func (a *app) runCommand() *cli.Command {
 		Description: "FILE is the program, or - for standard input. It runs in a new sandbox of this\n" +
 			"process: no server is needed or disturbed. Its output is printed as it was, its exit\n" +
 			"code becomes that of this command (124 for a run out of time), and changed files are\n" +
-			"saved.",
+			"saved; hidden ones only where --out is given.",
 		Flags: commonFlags(append([]cli.Flag{
 			&cli.StringFlag{Name: "lang", Usage: "the `LANGUAGE` (default: what the extension of FILE says)"},
 			&cli.StringSliceFlag{Name: "file", Usage: "put a copy of `PATH` beside the program, as NAME with PATH=NAME; may be repeated"},
@@ -107,7 +108,7 @@ func (a *app) run(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	r := runner{app: a, d: d, ctx: ctx, out: cmd.String("out"), force: cmd.Bool("force")}
+	r := runner{app: a, d: d, ctx: ctx, out: cmd.String("out"), chosen: cmd.IsSet("out"), force: cmd.Bool("force")}
 	exit, err := r.run(&exec.CodeRun{
 		Lang: lang, Code: code, Args: cmd.Args().Tail(), Timeout: cmd.Duration("timeout").Milliseconds(),
 	}, inputs)
@@ -163,10 +164,12 @@ func inputFiles(flags []string) ([]input, error) {
 // runner carries out one run and what belongs around it.
 type runner struct {
 	*app
-	d     *deployment.Deployment
-	ctx   context.Context
-	out   string
-	force bool
+	d   *deployment.Deployment
+	ctx context.Context
+	out string
+	// chosen says that the user named out: whatever the program made may go there.
+	chosen bool
+	force  bool
 }
 
 // run returns how the program ended, as an exitCode or nil, and in err what
@@ -252,51 +255,57 @@ func (r *runner) placeOne(x session.Session, in input) error {
 }
 
 // save copies the changed files of the run to r.out and names them on stderr.
-func (r *runner) save(res *exec.CodeResult) (err error) {
-	if r.ctx.Err() != nil {
-		return nil
+// One that cannot be saved does not keep the others from it.
+func (r *runner) save(res *exec.CodeResult) error {
+	changed := slices.DeleteFunc(slices.Clone(res.Files), func(f exec.CodeFile) bool { return f.Inherited })
+	var errs []error
+	if n := res.ArtifactDelivery; n != nil {
+		errs = append(errs, fmt.Errorf("%d of %d changed files are too many or too large to save", n.Failed, n.Attempted))
 	}
-	var dir *artifacts.Dir
-	var x session.Session
-	for _, f := range res.Files {
-		if f.Inherited {
+	if len(changed) == 0 || r.ctx.Err() != nil {
+		return errors.Join(errs...)
+	}
+	dir, err := artifacts.Open(r.out)
+	if err != nil {
+		return fmt.Errorf("save files: %w", err)
+	}
+	defer dir.Close()
+	dir.Force = r.force
+	x, err := r.d.Host.Sessions().Open(r.ctx, session.Owner{Tenant: localOrg}, res.SessionID)
+	if err != nil {
+		return fmt.Errorf("save files: %w", err)
+	}
+	defer x.Release()
+	for _, f := range changed {
+		saved, err := r.saveOne(dir, x, f.Name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s is not saved: %w", printable(f.Name), err))
 			continue
 		}
-		if dir == nil {
-			if dir, err = artifacts.Open(r.out); err != nil {
-				return fmt.Errorf("save files: %w", err)
-			}
-			defer dir.Close()
-			dir.Force = r.force
-			if x, err = r.d.Host.Sessions().Open(r.ctx, session.Owner{Tenant: localOrg}, res.SessionID); err != nil {
-				return fmt.Errorf("save files: %w", err)
-			}
-			defer x.Release()
-		}
-		saved, err1 := r.saveOne(dir, x, f.Name)
-		switch {
-		case errors.Is(err1, artifacts.ErrExists):
-			err = errors.Join(err, fmt.Errorf("%s is not saved: it %w; use --force or another --out", printable(f.Name), err1))
-		case err1 != nil:
-			err = errors.Join(err, fmt.Errorf("%s is not saved: %w", printable(f.Name), err1))
-		default:
-			fmt.Fprintf(r.Stderr, "saved %s\n", printable(saved))
-		}
+		fmt.Fprintf(r.Stderr, "saved %s\n", printable(saved))
 	}
-	if n := res.ArtifactDelivery; n != nil {
-		err = errors.Join(err, fmt.Errorf("%d of %d changed files are too many or too large to save", n.Failed, n.Attempted))
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 func (r *runner) saveOne(dir *artifacts.Dir, x session.Session, name string) (string, error) {
+	if !r.chosen && hidden(name) {
+		// Tools act on such files in a working directory: .git, .envrc.
+		return "", errors.New("it is hidden; name a directory for such files with --out")
+	}
 	content, _, err := x.Backend.ReadFile(r.ctx, x.Sandbox.Ref, path.Join(backend.DataDir, name))
 	if err != nil {
 		return "", err
 	}
 	defer content.Close()
-	return dir.Save(name, content)
+	saved, err := dir.Save(name, content)
+	if errors.Is(err, artifacts.ErrExists) {
+		return "", fmt.Errorf("it %w; use --force or another --out", err)
+	}
+	return saved, err
 }
+
+// hidden reports whether a component of name begins with a dot.
+func hidden(name string) bool { return strings.Contains("/"+name, "/.") }
 
 // printable keeps a name that a program chose from steering the terminal.
 func printable(name string) string {

@@ -73,3 +73,11 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 }
+
+func TestHidden(t *testing.T) {
+	for name, want := range map[string]bool{".a": true, "a/.git/x": true, "a/.b": true, "a.b": false, "a./b": false, "a/b": false} {
+		if got := hidden(name); got != want {
+			t.Errorf("hidden(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
