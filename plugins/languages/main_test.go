@@ -56,8 +56,17 @@ func TestPlans(t *testing.T) {
 	for _, l := range table().Languages {
 		for _, tc := range l.Toolchains {
 			p, err := plan(language.PlanRequest{Language: l.ID, Toolchain: tc, Args: args})
+			if l.ID == "sql" {
+				if err == nil {
+					t.Errorf("sqlite3 would run %q", args)
+				}
+				continue
+			}
 			if err != nil {
 				t.Fatalf("%s by %s: %v", l.ID, tc, err)
+			}
+			if err := p.CheckArgs(args); err != nil {
+				t.Errorf("%s by %s: %v", l.ID, tc, err)
 			}
 			if err := p.Validate(); err != nil {
 				t.Errorf("%s by %s: %v", l.ID, tc, err)
@@ -66,6 +75,11 @@ func TestPlans(t *testing.T) {
 				last := i == len(p.Steps)-1
 				if last != (s.Name == "run") || last != slices.Equal(s.Args, args) {
 					t.Errorf("%s by %s: step %d %q has arguments %q", l.ID, tc, i, s.Name, s.Args)
+				}
+				for _, a := range s.Argv {
+					if strings.Contains(a, "{dir}") && !strings.Contains(a, "{dir}/") && a != "{dir}" && !strings.HasSuffix(a, "={dir}") {
+						t.Errorf("%s by %s: %q", l.ID, tc, a)
+					}
 				}
 				if slices.Contains([]string{"sh", "bash", "env"}, s.Argv[0]) && l.ID != "bash" {
 					t.Errorf("%s by %s goes through a shell: %q", l.ID, tc, s.Argv)
@@ -80,5 +94,22 @@ func TestUnknown(t *testing.T) {
 		if p, err := plan(r); err == nil {
 			t.Errorf("plan(%+v) = %+v, want an error", r, p)
 		}
+	}
+}
+
+func TestSpellings(t *testing.T) {
+	for _, spelling := range []string{"py", "PY", " Python\n", "python3"} {
+		p, err := plan(language.PlanRequest{Language: spelling, Toolchain: "cpython"})
+		if err != nil || p.File != "main.py" {
+			t.Errorf("%q: %+v, %v", spelling, p, err)
+		}
+	}
+}
+
+func TestTableIsNotShared(t *testing.T) {
+	a := table()
+	a.Languages[0].ID = "changed"
+	if b := table(); b.Languages[0].ID != "py" || len(b.Languages[0].Toolchains) != 1 {
+		t.Errorf("got %+v", b.Languages[0])
 	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/caisson-run/caisson/sdk/language"
+import (
+	"strings"
+
+	"github.com/caisson-run/caisson/sdk/language"
+)
 
 // languages are the rows people see, in the order of the published set
 // (reference wire §4.1), then what goes beyond it. Toolchains follow from recipes.
@@ -24,70 +28,74 @@ var languages = []language.Language{
 
 // recipe is how one toolchain runs one language. Programs start in the data
 // directory with their source elsewhere, so languages that look for modules
-// beside the source are told where else to look.
+// beside the source are told where else to look. The lists are argument vectors;
+// nothing goes through a shell. Whatever reads options from its own arguments
+// stops at the program's file, so that what follows is the program's.
 type recipe struct {
 	language, toolchain string
 	file                string
 	build               []string // empty where nothing is built
 	run                 []string
 	env                 map[string]string
+	takesNoArgs         bool
 }
 
 // data is where the caller's files are.
 const data = "/mnt/data"
 
-var pythonEnv = map[string]string{
-	"PYTHONPATH":              data,
-	"PYTHONDONTWRITEBYTECODE": "1",
-	"PYTHONUNBUFFERED":        "1", // what was printed before a kill is not lost
-	"MPLBACKEND":              "Agg",
-}
+var (
+	// -I and its kin would hide the data directory; PYTHONPATH shows it, after the
+	// directory of the source.
+	pythonEnv = map[string]string{
+		"PYTHONPATH":              data,
+		"PYTHONDONTWRITEBYTECODE": "1",
+		"PYTHONUNBUFFERED":        "1", // what was printed before a kill is not lost
+		"PYTHONUTF8":              "1",
+		"MPLBACKEND":              "Agg",
+	}
+	nodeEnv = map[string]string{"NODE_PATH": data + ":" + data + "/node_modules"}
+	// Everything the go command writes goes where the run's files go away, and it
+	// looks for nothing outside: no modules, no toolchains, no repository.
+	goEnv = map[string]string{
+		"GOCACHE": "{dir}/.cache", "GOPATH": "{dir}/.go", "XDG_CONFIG_HOME": "{dir}/.config", "GOENV": "off", "GOWORK": "off",
+		"GOFLAGS": "-buildvcs=false", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GO111MODULE": "auto",
+	}
+)
 
 // recipes lists the toolchains of a language best first.
 var recipes = []recipe{
-	{"py", "cpython", "main.py", nil, []string{"python3", "{dir}/main.py"}, pythonEnv},
+	{language: "py", toolchain: "cpython", file: "main.py", run: argv("python3 {dir}/main.py"), env: pythonEnv},
 
-	{"js", "node", "main.js", nil, []string{"node", "{dir}/main.js"}, map[string]string{"NODE_PATH": data}},
-	{"js", "bun", "main.js", nil, []string{"bun", "run", "{dir}/main.js"}, map[string]string{"NODE_PATH": data}},
-	{"js", "quickjs", "main.js", nil, []string{"qjs", "{dir}/main.js"}, nil},
+	{language: "js", toolchain: "node", file: "main.js", run: argv("node {dir}/main.js"), env: nodeEnv},
+	{language: "js", toolchain: "bun", file: "main.js", run: argv("bun run {dir}/main.js"), env: nodeEnv},
+	{language: "js", toolchain: "quickjs", file: "main.js", run: argv("qjs {dir}/main.js")},
 
-	{"ts", "deno", "main.ts", nil, []string{"deno", "run", "-A", "--no-remote", "{dir}/main.ts"}, map[string]string{"DENO_DIR": "{dir}/.deno", "NO_COLOR": "1"}},
-	{"ts", "bun", "main.ts", nil, []string{"bun", "run", "{dir}/main.ts"}, map[string]string{"NODE_PATH": data}},
-	{"ts", "node", "main.ts", nil, []string{"node", "--experimental-strip-types", "--no-warnings", "{dir}/main.ts"}, map[string]string{"NODE_PATH": data}},
-	{"ts", "quickjs", "main.ts", nil, []string{"qjs", "{dir}/main.ts"}, nil},
+	{language: "ts", toolchain: "deno", file: "main.ts", run: argv("deno run --allow-all --no-remote --quiet {dir}/main.ts"), env: map[string]string{"DENO_DIR": "{dir}/.deno", "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}},
+	{language: "ts", toolchain: "bun", file: "main.ts", run: argv("bun run {dir}/main.ts"), env: nodeEnv},
+	{language: "ts", toolchain: "node", file: "main.ts", run: argv("node --experimental-strip-types --no-warnings {dir}/main.ts"), env: nodeEnv},
+	{language: "ts", toolchain: "quickjs", file: "main.ts", run: argv("qjs {dir}/main.ts")},
 
-	{"c", "gcc", "main.c", []string{"gcc", "-O2", "-std=gnu17", "-I" + data, "-o", "{dir}/main", "{dir}/main.c", "-lm", "-lpthread"}, []string{"{dir}/main"}, nil},
-	{"c", "clang", "main.c", []string{"clang", "-O2", "-std=gnu17", "-I" + data, "-o", "{dir}/main", "{dir}/main.c", "-lm", "-lpthread"}, []string{"{dir}/main"}, nil},
-	{"cpp", "gcc", "main.cpp", []string{"g++", "-O2", "-std=gnu++20", "-I" + data, "-o", "{dir}/main", "{dir}/main.cpp", "-lm", "-lpthread"}, []string{"{dir}/main"}, nil},
-	{"cpp", "clang", "main.cpp", []string{"clang++", "-O2", "-std=gnu++20", "-I" + data, "-o", "{dir}/main", "{dir}/main.cpp", "-lm", "-lpthread"}, []string{"{dir}/main"}, nil},
+	// Libraries come after what needs them.
+	{language: "c", toolchain: "gcc", file: "main.c", build: argv("gcc -O2 -std=gnu17 -I " + data + " -o {dir}/main {dir}/main.c -lm -pthread"), run: argv("{dir}/main")},
+	{language: "c", toolchain: "clang", file: "main.c", build: argv("clang -O2 -std=gnu17 -I " + data + " -o {dir}/main {dir}/main.c -lm -pthread"), run: argv("{dir}/main")},
+	{language: "cpp", toolchain: "gcc", file: "main.cpp", build: argv("g++ -O2 -std=gnu++20 -I " + data + " -o {dir}/main {dir}/main.cpp -lm -pthread"), run: argv("{dir}/main")},
+	{language: "cpp", toolchain: "clang", file: "main.cpp", build: argv("clang++ -O2 -std=gnu++20 -I " + data + " -o {dir}/main {dir}/main.cpp -lm -pthread"), run: argv("{dir}/main")},
 
 	// The source launcher runs the first class of the file, whatever its name.
-	{"java", "openjdk", "Main.java", nil, []string{"java", "--class-path", data, "{dir}/Main.java"}, nil},
-	{"php", "php", "main.php", nil, []string{"php", "-d", "include_path=.:" + data, "{dir}/main.php"}, nil},
-	{"rs", "rustc", "main.rs", []string{"rustc", "-O", "--edition", "2021", "-o", "{dir}/main", "{dir}/main.rs"}, []string{"{dir}/main"}, nil},
-	{"go", "go", "main.go", []string{"go", "build", "-o", "{dir}/main", "{dir}/main.go"}, []string{"{dir}/main"}, map[string]string{
-		"GOCACHE": "{dir}/.cache", "GOPATH": "{dir}/.go", "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GO111MODULE": "auto", "GOTOOLCHAIN": "local",
-	}},
-	{"d", "ldc2", "main.d", []string{"ldc2", "-O", "-I=" + data, "-of={dir}/main", "-od={dir}", "{dir}/main.d"}, []string{"{dir}/main"}, nil},
-	{"d", "dmd", "main.d", []string{"dmd", "-O", "-I=" + data, "-of={dir}/main", "-od={dir}", "{dir}/main.d"}, []string{"{dir}/main"}, nil},
-	{"f90", "gfortran", "main.f90", []string{"gfortran", "-O2", "-J{dir}", "-I" + data, "-o", "{dir}/main", "{dir}/main.f90"}, []string{"{dir}/main"}, nil},
-	{"r", "rscript", "main.R", nil, []string{"Rscript", "--vanilla", "{dir}/main.R"}, map[string]string{"R_DEFAULT_DEVICE": "png"}},
-	{"bash", "bash", "main.sh", nil, []string{"bash", "{dir}/main.sh"}, nil},
-	{"rb", "ruby", "main.rb", nil, []string{"ruby", "-I", data, "{dir}/main.rb"}, nil},
-	{"sql", "sqlite", "main.sql", nil, []string{"sqlite3", "-bail", "-init", "{dir}/main.sql", ":memory:", ".exit"}, nil},
+	{language: "java", toolchain: "openjdk", file: "Main.java", run: argv("java --class-path " + data + " {dir}/Main.java")},
+	{language: "php", toolchain: "php", file: "main.php", run: argv("php -d include_path=.:" + data + " {dir}/main.php")},
+	{language: "rs", toolchain: "rustc", file: "main.rs", build: argv("rustc -O --edition 2021 -o {dir}/main {dir}/main.rs"), run: argv("{dir}/main")},
+	// Not "go run": it takes arguments that end in .go for sources.
+	{language: "go", toolchain: "go", file: "main.go", build: argv("go build -o {dir}/main {dir}/main.go"), run: argv("{dir}/main"), env: goEnv},
+	{language: "d", toolchain: "ldc2", file: "main.d", build: argv("ldc2 -O -I=" + data + " -of={dir}/main -od={dir} {dir}/main.d"), run: argv("{dir}/main")},
+	{language: "d", toolchain: "dmd", file: "main.d", build: argv("dmd -O -I=" + data + " -of={dir}/main -od={dir} {dir}/main.d"), run: argv("{dir}/main")},
+	{language: "f90", toolchain: "gfortran", file: "main.f90", build: argv("gfortran -O2 -J {dir} -I " + data + " -o {dir}/main {dir}/main.f90"), run: argv("{dir}/main")},
+	{language: "r", toolchain: "rscript", file: "main.R", run: argv("Rscript --vanilla {dir}/main.R"), env: map[string]string{"R_DEFAULT_DEVICE": "png"}},
+	{language: "bash", toolchain: "bash", file: "main.sh", run: argv("bash {dir}/main.sh")},
+	{language: "rb", toolchain: "ruby", file: "main.rb", run: argv("ruby -I " + data + " {dir}/main.rb")},
+	// sqlite3 would run its arguments as SQL.
+	{language: "sql", toolchain: "sqlite", file: "main.sql", run: []string{"sqlite3", "-bail", "-batch", ":memory:", ".read {dir}/main.sql"}, takesNoArgs: true},
 }
 
-// table joins the rows with the toolchains that recipes knows for them.
-func table() language.Table {
-	t := language.Table{Languages: languages}
-	for i := range t.Languages {
-		l := &t.Languages[i]
-		l.Toolchains = nil
-		for _, r := range recipes {
-			if r.language == l.ID {
-				l.Toolchains = append(l.Toolchains, r.toolchain)
-			}
-		}
-	}
-	return t
-}
+// argv splits at spaces: no command above has one inside of an argument.
+func argv(command string) []string { return strings.Fields(command) }

@@ -99,3 +99,21 @@ func BenchmarkInstance(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFloor is the call protocol alone, on an instance held for the whole
+// time: what is above it in BenchmarkCall is the pool.
+func BenchmarkFloor(b *testing.B) {
+	r := request()
+	in := r.AppendJSON(nil)
+	m := mustLoad(b, guests(b)["assembled"], noStop{})
+	held := <-m.idle
+	defer func() { m.idle <- held }()
+	out := make([]byte, 0, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		var f failure
+		if out, f = held.invoke(context.Background(), opEcho, in, out[:0]); f.reason != "" {
+			b.Fatal(f)
+		}
+	}
+}
