@@ -3,9 +3,9 @@ package main
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caisson-run/caisson/sdk/canon"
-	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
@@ -26,7 +26,11 @@ type config struct {
 	limits policy.Limits
 }
 
-const maxList = 10_000
+const (
+	maxList = 10_000
+	// idBytes are what ids of languages are made of.
+	idBytes = "abcdefghijklmnopqrstuvwxyz0123456789_-"
+)
 
 // parseConfig reads a configuration and checks what the schema says again: the
 // module decides who may run programs, and does not rely on who wrote its input.
@@ -38,7 +42,7 @@ func parseConfig(text []byte) (*config, error) {
 		case "languages":
 			c.languages = words(r)
 			for _, id := range c.languages {
-				if !language.ValidID(id) {
+				if strings.Trim(id, idBytes) != "" {
 					r.Fail("want canonical language ids, for example py")
 				}
 			}
