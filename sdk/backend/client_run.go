@@ -110,8 +110,11 @@ type runCall struct {
 	sendMu        sync.Mutex
 	inputs, stdin *credit
 
-	// ioMu keeps senders from asking io for anything once the call is over.
+	// Senders use what is the caller's, so the call waits for them, but not for one
+	// that reads: a reader may wait for ever for what nobody will send.
 	ioMu    sync.Mutex
+	idle    *sync.Cond // with ioMu: no sender is active
+	senders int        // active ones
 	over    bool
 	readErr error // of a chunked input
 
@@ -140,6 +143,7 @@ func (c *client) openRun(
 		inputs: newCredit(), stdin: newCredit(),
 		callIn: make(map[string]*pb.ControlCall),
 	}
+	r.idle = sync.NewCond(&r.ioMu)
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, r.cancel)
 	stream, err := open(r.ctx)
@@ -170,12 +174,52 @@ func (c *client) openRun(
 // this moment ends with that Read.
 func (r *runCall) close() {
 	r.unwatch()
-	r.ioMu.Lock()
-	r.over = true
-	r.ioMu.Unlock()
 	r.cancel()
 	r.cancelCall()
 	r.calls.Wait()
+	r.ioMu.Lock()
+	defer r.ioMu.Unlock()
+	r.over = true
+	for r.senders > 0 {
+		r.idle.Wait()
+	}
+}
+
+// errOver ends a sender that finds the call over after a Read. It is not active
+// any more and may touch nothing.
+var errOver = errors.New("the run is over")
+
+// join makes a sender active.
+func (r *runCall) join() error {
+	r.ioMu.Lock()
+	defer r.ioMu.Unlock()
+	if r.over {
+		return errOver
+	}
+	r.senders++
+	return nil
+}
+
+// leave ends or suspends an active sender.
+func (r *runCall) leave() {
+	r.ioMu.Lock()
+	defer r.ioMu.Unlock()
+	if r.senders--; r.senders == 0 {
+		r.idle.Broadcast()
+	}
+}
+
+// sender runs f as an active sender. A failed send needs no handling: receiving
+// fails too and says why.
+func (r *runCall) sender(f func() error) {
+	if r.join() != nil {
+		return
+	}
+	go func() {
+		if err := f(); !errors.Is(err, errOver) {
+			r.leave()
+		}
+	}()
 }
 
 func (r *runCall) send(f *pb.RunIn) error {
@@ -184,16 +228,21 @@ func (r *runCall) send(f *pb.RunIn) error {
 	return r.stream.Send(f)
 }
 
-// sendAll starts sending content. A failed send needs no handling: receiving
-// fails too and says why.
+// sendAll starts sending content.
 func (r *runCall) sendAll() {
-	go func() { _ = r.sendInputs() }()
-	if r.spec.Stdin {
-		go func() { _ = r.sendStdin() }()
-	}
+	r.sender(func() error {
+		if err := r.sendHeld(); err != nil {
+			return err
+		}
+		if r.spec.Stdin {
+			r.sender(r.sendStdin)
+		}
+		return r.sendChunked()
+	})
 }
 
-func (r *runCall) sendInputs() error {
+// sendHeld sends what the plugin holds before the run begins.
+func (r *runCall) sendHeld() error {
 	if r.attached {
 		return nil
 	}
@@ -202,26 +251,34 @@ func (r *runCall) sendInputs() error {
 	}); err != nil {
 		return err
 	}
-	input := func(i int, p []byte, last bool, failure string) error {
-		return r.send(&pb.RunIn{Frame: &pb.RunIn_Input{
-			Input: &pb.InputChunk{Index: int32(i), Data: p, Last: last, Error: failure},
-		}})
-	}
 	for i, in := range r.spec.Inputs {
 		if in.Inline == nil {
 			continue
 		}
-		if err := sendPieces(in.Inline, func(_ int, p []byte, last bool) error { return input(i, p, last, "") }); err != nil {
+		if err := sendPieces(in.Inline, func(_ int, p []byte, last bool) error { return r.sendInput(i, p, last, "") }); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (r *runCall) sendInput(i int, p []byte, last bool, failure string) error {
+	return r.send(&pb.RunIn{Frame: &pb.RunIn_Input{
+		Input: &pb.InputChunk{Index: int32(i), Data: p, Last: last, Error: failure},
+	}})
+}
+
+// sendChunked sends what the plugin reads as a stream.
+func (r *runCall) sendChunked() error {
 	for i, in := range r.spec.Inputs {
 		if !in.Chunked {
 			continue
 		}
-		content, err := r.input(i)
-		if err == nil {
-			err = r.sendStream(content, r.inputs, func(p []byte, last bool) error { return input(i, p, last, "") })
+		content, err := r.io.Input(i)
+		if err != nil {
+			err = sourceError{err}
+		} else {
+			err = r.sendStream(content, r.inputs, func(p []byte, last bool) error { return r.sendInput(i, p, last, "") })
 		}
 		var failed sourceError
 		switch {
@@ -229,7 +286,7 @@ func (r *runCall) sendInputs() error {
 			r.ioMu.Lock()
 			r.readErr = failed.err
 			r.ioMu.Unlock()
-			if err := input(i, nil, true, "the host could not read this input"); err != nil {
+			if err := r.sendInput(i, nil, true, "the host could not read this input"); err != nil {
 				return err
 			}
 		case err != nil:
@@ -239,30 +296,11 @@ func (r *runCall) sendInputs() error {
 	return nil
 }
 
-func (r *runCall) input(i int) (io.Reader, error) {
-	r.ioMu.Lock()
-	defer r.ioMu.Unlock()
-	if r.over {
-		return nil, context.Canceled
-	}
-	content, err := r.io.Input(i)
-	if err != nil {
-		return nil, sourceError{err}
-	}
-	return content, nil
-}
-
 func (r *runCall) sendStdin() error {
 	send := func(p []byte, last bool, failure string) error {
 		return r.send(&pb.RunIn{Frame: &pb.RunIn_Stdin{Stdin: &pb.StdinChunk{Data: p, Last: last, Error: failure}}})
 	}
-	r.ioMu.Lock()
-	if r.over {
-		r.ioMu.Unlock()
-		return context.Canceled
-	}
 	content := r.io.Stdin()
-	r.ioMu.Unlock()
 	if content == nil {
 		content = eof{}
 	}
@@ -278,7 +316,11 @@ func (r *runCall) sendStdin() error {
 func (r *runCall) sendStream(content io.Reader, c *credit, send func(p []byte, last bool) error) error {
 	buf := make([]byte, chunkBytes)
 	for {
+		r.leave()
 		n, err := content.Read(buf)
+		if err := r.join(); err != nil {
+			return err
+		}
 		for p := buf[:n]; len(p) > 0; {
 			m, err := c.take(r.ctx, len(p))
 			if err != nil {

@@ -2394,8 +2394,8 @@ func (*DeleteResponse) Descriptor() ([]byte, []int) {
 
 // RunIn is a frame to the plugin. The order is: start (or attach) once; program
 // chunks until last; for each inline input in order, chunks until last; for each
-// chunked input in order, chunks until last. Stdin, replies and cancel may come
-// at any point after start.
+// chunked input in order, chunks until last. Stdin and replies come after the
+// last inline input, cancel at any point after start.
 //
 // The plugin always reads, so that cancel is never stuck behind content: what it
 // has to keep is bounded by credit. Of chunked inputs together, and of stdin, the

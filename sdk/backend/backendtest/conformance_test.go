@@ -1,0 +1,94 @@
+package backendtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os/exec"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/caisson-run/caisson/internal/hostbackend"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/backendtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// inProcess is the harness of the reference backend.
+func inProcess(probe backendtest.Probe) backendtest.Harness {
+	return backendtest.Harness{
+		New: func(t *testing.T) (backend.Backend, json.RawMessage) {
+			b := hostbackend.New(t.TempDir())
+			t.Cleanup(func() { _ = b.Close() })
+			return b, json.RawMessage(`{"label":"x"}`)
+		},
+		Probe:     probe,
+		BadConfig: json.RawMessage(`{"unknown":1}`),
+		Skip: map[string]string{
+			"run/directory":    "programs see the machine's own paths",
+			"run/program_gone": "programs see the machine's own paths",
+		},
+		ShortRun: 400 * time.Millisecond,
+	}
+}
+
+// overGRPC puts the wire between the kit and a backend.
+func overGRPC(h backendtest.Harness) backendtest.Harness {
+	inner := h.New
+	h.New = func(t *testing.T) (backend.Backend, json.RawMessage) {
+		b, config := inner(t)
+		srv, err := backend.NewServer(t.Context(), b, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lis := bufconn.Listen(1 << 20)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = srv.Serve(lis)
+		}()
+		conn, err := grpc.NewClient("passthrough:///bufconn",
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = conn.Close()
+			srv.Stop()
+			<-served
+		})
+		return backend.NewClient(conn), config
+	}
+	return h
+}
+
+// TestConformance proves the kit and its probes against a backend that works.
+func TestConformance(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		probe   backendtest.Probe
+	}{
+		{"sh", backendtest.Shell("sh")},
+		{"python3", backendtest.Python("python3")},
+		{"node", backendtest.JavaScript("node")},
+	} {
+		t.Run(c.command, func(t *testing.T) {
+			if _, err := exec.LookPath(c.command); err != nil {
+				t.Skip(err)
+			}
+			backendtest.Run(t, inProcess(c.probe))
+		})
+	}
+}
+
+// TestConformanceOverGRPC proves the wire: nothing of the contract is lost on it.
+func TestConformanceOverGRPC(t *testing.T) {
+	backendtest.Run(t, overGRPC(inProcess(backendtest.Shell("sh"))))
+}

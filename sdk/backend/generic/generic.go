@@ -1,0 +1,181 @@
+// Package generic carries out a run with little: files and one command at a
+// time. A backend that has nothing better embeds a Runner:
+//
+//	type Backend struct {
+//		*generic.Runner
+//		...
+//	}
+//
+//	b.Runner = generic.New(b, generic.Options{})
+//
+// What it does is the unit of work of backend.Backend.Run: it places inputs and
+// the program, executes the steps, streams and caps output, finds what changed
+// by content, and cleans up. It is not a sandbox: isolation, limits of memory
+// and processor, and the digests of Walk are the backend's.
+package generic
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// Files are what a Runner needs of backend.Backend.
+type Files interface {
+	// Walk returns digests when asked for; see backend.Backend.
+	Walk(ctx context.Context, req backend.WalkRequest) (backend.WalkResult, error)
+	ReadFile(ctx context.Context, ref backend.Ref, path string) (io.ReadCloser, backend.Entry, error)
+	// WriteFile must leave what was there when the reader fails.
+	WriteFile(ctx context.Context, ref backend.Ref, path string, opts backend.WriteOptions, r io.Reader) (backend.Entry, error)
+	MakeDir(ctx context.Context, ref backend.Ref, path string) error
+	Remove(ctx context.Context, ref backend.Ref, path string) error
+}
+
+// Primitives are what a Runner works with.
+type Primitives interface {
+	Files
+	// Execute runs one command to its end and returns how it ended, also when
+	// that was a limit (backend.StopTimeout and so on). When ctx ends, or a method
+	// of out fails, it ends the command with all its descendants and returns
+	// backend.StopCanceled. It returns once the command itself has ended and the
+	// output written until then was passed on, even if a descendant keeps the
+	// output open. An error means that the command could not be run, or that
+	// nobody knows how it ended.
+	Execute(ctx context.Context, cmd Command, out Output) (Result, error)
+}
+
+// Command is one step of a run.
+type Command struct {
+	backend.Ref
+	// Argv is the exact argument vector.
+	Argv []string
+	// Env is added to the sandbox's environment.
+	Env map[string]string
+	// Dir is the working directory.
+	Dir string
+	// ProgramDir holds the program; Argv and Env name it already.
+	ProgramDir string
+	// Stdin is the command's input; at its end, at once when nil, the command
+	// sees the end of file.
+	Stdin io.Reader
+	// Limits are those of the run, Wall and CPU less what earlier steps used.
+	Limits backend.Limits
+}
+
+// Output takes what a command produces. Its methods are called from one
+// goroutine at a time.
+type Output interface {
+	// Started says that the command's first instruction may execute now.
+	Started() error
+	Stdout(p []byte) error
+	Stderr(p []byte) error
+}
+
+// Result is how a command ended.
+type Result struct {
+	Stop     backend.StopReason
+	ExitCode int
+	Signal   string
+	Message  string
+	// CPU, Fuel and PeakMemoryBytes are 0 when unknown.
+	CPU             time.Duration
+	Fuel            uint64
+	PeakMemoryBytes int64
+}
+
+// Options of a Runner. Zero members take the defaults of the architecture.
+type Options struct {
+	// ProgramRoot is where programs are placed, each run's in a directory of its
+	// own; it is outside DataDir and TmpDir. Default "/run/caisson".
+	ProgramRoot string
+	// Limits stand where a run names none. Default: 30 s wall, 1 MiB of stdout and
+	// of stderr.
+	Limits backend.Limits
+	// CleanupTime bounds what is done after the program ended: finding changes and
+	// removing the program, each. It does not depend on the caller. Default 30 s.
+	CleanupTime time.Duration
+	// Waiting is how many runs of one sandbox may wait for another to end;
+	// a further one is a backend.KindCapacity. Default 32.
+	Waiting int
+	// KeepTmp leaves TmpDir alone: the backend gives every run one of its own.
+	KeepTmp bool
+}
+
+func (o *Options) defaults() {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if o.ProgramRoot == "" {
+		o.ProgramRoot = "/run/caisson"
+	}
+	set(&o.Limits.Wall, 30*time.Second)
+	if o.Limits.StdoutBytes == 0 {
+		o.Limits.StdoutBytes = 1 << 20
+	}
+	if o.Limits.StderrBytes == 0 {
+		o.Limits.StderrBytes = 1 << 20
+	}
+	set(&o.CleanupTime, 30*time.Second)
+	if o.Waiting == 0 {
+		o.Waiting = 32
+	}
+}
+
+// Runner runs programs with primitives. It is safe for concurrent use: runs of
+// one sandbox follow each other, since nobody could tell otherwise whose changes
+// are whose.
+type Runner struct {
+	p    Primitives
+	opts Options
+
+	mu    sync.Mutex
+	turns map[backend.Ref]*turn
+}
+
+// New returns a runner over p.
+func New(p Primitives, opts Options) *Runner {
+	opts.defaults()
+	return &Runner{p: p, opts: opts, turns: make(map[backend.Ref]*turn)}
+}
+
+// turn is whose turn it is in one sandbox.
+type turn struct {
+	users int // running and waiting
+	busy  chan struct{}
+}
+
+// enter waits for the sandbox's turn; leave must follow.
+func (r *Runner) enter(ctx context.Context, ref backend.Ref) (leave func(), err error) {
+	r.mu.Lock()
+	t := r.turns[ref]
+	if t == nil {
+		t = &turn{busy: make(chan struct{}, 1)}
+		r.turns[ref] = t
+	}
+	if t.users > r.opts.Waiting {
+		r.mu.Unlock()
+		return nil, backend.Errorf(backend.KindCapacity, op, "%d runs wait for this sandbox", r.opts.Waiting)
+	}
+	t.users++
+	r.mu.Unlock()
+
+	out := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(r.turns, ref)
+		}
+	}
+	select {
+	case t.busy <- struct{}{}:
+		return func() { <-t.busy; out() }, nil
+	case <-ctx.Done():
+		out()
+		return nil, ctx.Err()
+	}
+}
