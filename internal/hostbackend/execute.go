@@ -2,6 +2,7 @@ package hostbackend
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -40,7 +41,7 @@ func (x *box) command(argv []string, programDir, dir string, env map[string]stri
 	cmd := exec.Command(real[0], real[1:]...)
 	cmd.Args[0] = argv[0]
 	cmd.Dir = filepath.Join(x.dir, dir)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(x.dir, backend.TmpDir)}
+	cmd.Env = []string{"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/local/bin:/usr/bin:/bin"), "TMPDIR=" + filepath.Join(x.dir, backend.TmpDir)}
 	for _, m := range []map[string]string{x.env, env} {
 		for k, v := range m {
 			cmd.Env = append(cmd.Env, k+"="+v)

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 	switch mode {
 	case "serve":
 		serveTest(arg)
+	case "backend":
+		serveHost(arg)
 	case "exit":
 		fmt.Fprintln(os.Stderr, "cannot find its engine")
 		os.Exit(3)
