@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -28,11 +29,17 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 		return refused
 	}
 	out := newReply(w, d.o.KeepAlive)
-	defer out.end()
 	c := &call{
 		in: in, place: place, principal: p, billing: d.billing, cents: d.o.Fee(),
 		admitted: out.keepAlive, log: d.log,
 	}
+	defer func() {
+		out.end()
+		if v := recover(); v != nil {
+			_ = out.fail(errPanic, c.session) // an answer that began still has to be one
+			panic(v)
+		}
+	}()
 	res, err := d.run(r.Context(), c)
 	annotate(r.Context(), "run", c.runID, "session", c.session, "started", c.started, "outcome", c.outcome)
 	if err != nil {
@@ -41,6 +48,8 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 	out.result(res)
 	return nil
 }
+
+var errPanic = errors.New("panic")
 
 // checkHeaders refuses what a client asks of the server as a whole and this one
 // is not, before anything is done (reference wire §1.1).
