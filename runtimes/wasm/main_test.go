@@ -80,6 +80,9 @@ func mustLoad(tb testing.TB, spec Spec, stop stopper) *Module {
 	if spec.Limits.Instances == 0 {
 		spec.Limits.Instances = 2
 	}
+	if spec.Limits.Timeout == 0 {
+		spec.Limits.Timeout = time.Minute // tests of time limits set one
+	}
 	if spec.CacheDir == "" {
 		spec.CacheDir = cacheDir
 	}

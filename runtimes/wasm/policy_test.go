@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -59,15 +60,13 @@ func TestPolicies(t *testing.T) {
 // TestCallsDoNotAllocate is the pooled path without a stop mechanism, which is what
 // metered code will leave of it.
 func TestCallsDoNotAllocate(t *testing.T) {
-	specs := guests(t)
-	for name, spec := range policies(t) {
-		specs["policy "+name] = spec
-	}
+	specs := map[string]Spec{"assembled": guests(t)["assembled"]}
+	maps.Copy(specs, policies(t))
 	r := request()
 	in := r.AppendJSON(nil)
 	for name, spec := range specs {
 		op := opEcho
-		if name == "policy go" {
+		if name == "go" {
 			op = OpAdmit
 		}
 		t.Run(name, func(t *testing.T) {

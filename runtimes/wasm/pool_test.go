@@ -131,7 +131,7 @@ func TestCancelDuringCallKeepsTheInstance(t *testing.T) {
 // checks that every reply belongs to its call and that the pool is whole at the end.
 func TestHammer(t *testing.T) {
 	g := newGuest(whenOp(opEvil, code(opUnreachable)))
-	m := mustLoad(t, Spec{Name: "hammer", Module: g.build(), Limits: Limits{Instances: 4, Wait: time.Minute}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "hammer", Module: g.build(), Limits: Limits{Instances: 4, Wait: time.Minute, Timeout: time.Minute}}, contextStop{})
 	var traps atomic.Uint64
 	var wg sync.WaitGroup
 	for w := range 16 {
@@ -238,7 +238,7 @@ func (b *brokenStop) disarm(in *instance) error {
 // call and never shrinks. No call may fail for it.
 func TestWornInstancesAreReplaced(t *testing.T) {
 	g := newGuest(code(i32Const(1), opMemory, 0, i32Const(-1), opI32Eq, opIf, blockVoid, opUnreachable, opEnd))
-	m := mustLoad(t, Spec{Name: "leaky", Module: g.build(), Limits: Limits{Instances: 1, MemoryBytes: 512 * pageBytes}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "leaky", Module: g.build(), Limits: Limits{Instances: 1, MemoryBytes: 512 * pageBytes, Timeout: time.Minute}}, contextStop{})
 	for range 2000 {
 		mustCall(t, m, opEcho, "")
 	}

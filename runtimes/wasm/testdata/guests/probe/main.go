@@ -4,7 +4,6 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ var hoard [][]byte
 
 func init() {
 	for i, h := range []guest.Handler{
-		func(in []byte) ([]byte, error) { return in, nil },     // 0: echo
+		func(in []byte) ([]byte, error) { return in, nil },      // 0: echo
 		func([]byte) ([]byte, error) { panic("a deep reason") }, // 1: panic
 		func([]byte) ([]byte, error) { os.Exit(7); return nil, nil },
 		func([]byte) ([]byte, error) { // 3: spin
@@ -36,11 +35,10 @@ func init() {
 		func([]byte) ([]byte, error) { // 6: what the world looks like
 			_, passwd := os.ReadFile("/etc/passwd")
 			_, dir := os.ReadDir("/")
-			_, dial := net.DialTimeout("tcp", "127.0.0.1:22", time.Second)
 			n, stdin := os.Stdin.Read(make([]byte, 1))
 			fmt.Println("nobody reads this")
-			return fmt.Appendf(nil, "args %d env %d file %t dir %t dial %t stdin %d %v",
-				len(os.Args), len(os.Environ()), passwd != nil, dir != nil, dial != nil, n, stdin), nil
+			return fmt.Appendf(nil, "args %d env %d file %t dir %t stdin %d %v",
+				len(os.Args), len(os.Environ()), passwd != nil, dir != nil, n, stdin), nil
 		},
 		func([]byte) ([]byte, error) { // 7: clocks and randomness
 			var a, b [8]byte
@@ -52,7 +50,7 @@ func init() {
 			guest.Log(guest.LevelWarn, string(in))
 			return nil, nil
 		},
-		func([]byte) ([]byte, error) { select {} },                                          // 9: block for ever
+		func([]byte) ([]byte, error) { select {} },                                           // 9: block for ever
 		func([]byte) ([]byte, error) { return nil, &guest.Error{Code: "no", Message: "no"} }, // 10: refuse
 		func([]byte) ([]byte, error) { return []byte(strings.Repeat("x", 1<<20)), nil },      // 11: long reply
 	} {
