@@ -98,7 +98,7 @@ bin/plugins/wasm/packs/node_modules/%: $(PACKS)/node_modules/.installed
 
 run: need-go ## build and serve on ADDR with a development key, without a fee
 	@test -e $(PACKS)/node_modules/.installed || { $(need-npm); }
-	@$(MAKE) --no-print-directory -j3 build $(DATA)/cache/warm
+	@$(MAKE) -s --no-print-directory -j3 build $(DATA)/cache/warm
 	@CODE_EXEC_FEE_CENTS=$${CODE_EXEC_FEE_CENTS-0} exec bin/caisson serve --dev --addr $(ADDR) --data $(DATA)
 
 # The interpreters compile, into the cache that serve uses, while Go builds the
@@ -113,7 +113,7 @@ $(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(INTERPRETERS)
 test: build packs clients ## run every test, published clients included
 	$(GO) test $(TESTFLAGS) ./...
 
-race: need-go ## run every test under the race detector (needs a C compiler)
+race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
 	env -u CGO_ENABLED $(GO) test -race $(TESTFLAGS) ./...
 
