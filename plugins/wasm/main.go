@@ -78,14 +78,20 @@ func warm() error {
 	return errors.Join(engine.Warm(ctx), engine.Close(context.WithoutCancel(ctx)))
 }
 
-// newEngine finds the packs beside the executable.
+// envPacks says where the interpreters are, if not beside the program.
+const envPacks = "CAISSON_WASM_PACKS"
+
 func newEngine() (*interp.Engine, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
+	dir := os.Getenv(envPacks)
+	if dir == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		dir = filepath.Join(filepath.Dir(exe), "packs")
 	}
 	return interp.New(interp.Config{
-		Packs:    packs.Locate(filepath.Join(filepath.Dir(exe), "packs")),
+		Packs:    packs.Locate(dir),
 		CacheDir: os.Getenv(backend.EnvCache),
 	})
 }

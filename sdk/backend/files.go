@@ -43,7 +43,8 @@ type WalkRequest struct {
 	Exclude []string `json:"exclude,omitempty"`
 }
 
-// WalkResult is a tree in lexical order of paths, Root itself left out.
+// WalkResult is a tree, depth first and by name within a directory, Root itself
+// left out.
 type WalkResult struct {
 	Entries []Entry `json:"entries"`
 	// Truncated says that a limit cut the walk.

@@ -52,7 +52,7 @@ func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.Ex
 	if err != nil {
 		return backend.ExecResult{}, engineError(ctx, err)
 	}
-	r.finish(res)
+	r.finish(ctx, res)
 	return backend.ExecResult{
 		Stop: r.result.Stop, ExitCode: r.result.ExitCode, Signal: r.result.Signal, Wall: res.WallTime,
 		Stdout: stdout.Bytes(), StdoutTruncated: r.out.total > limit,

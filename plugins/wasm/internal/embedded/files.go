@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -220,8 +219,6 @@ func (b *Backend) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wa
 	if err != nil {
 		return backend.WalkResult{}, fileError(op, root, err)
 	}
-	// WalkDir's order is by segment; the contract's is by whole path.
-	slices.SortFunc(r.Entries, func(a, b backend.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return r, nil
 }
 
@@ -300,7 +297,11 @@ func (b *Backend) Remove(ctx context.Context, ref backend.Ref, p string) error {
 		return sandboxError(op, err)
 	}
 	defer done()
-	if err := sb.Data.RemoveAll(rel); err != nil {
+	err = sb.Data.RemoveAll(rel)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil // an absent parent, or one that is no directory
+	}
+	if err != nil {
 		return fileError(op, p, err)
 	}
 	return fileError(op, p, sb.Quota.Measure(ctx, sb.Data))

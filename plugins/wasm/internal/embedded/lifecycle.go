@@ -19,8 +19,8 @@ func (b *Backend) Create(_ context.Context, spec backend.CreateSpec) (backend.Sa
 	if err := supported(spec); err != nil {
 		return backend.Sandbox{}, err
 	}
-	if spec.Metadata.Session != spec.Session || spec.Metadata.Config != spec.Config {
-		return backend.Sandbox{}, backend.Errorf(backend.KindInvalidRequest, op, "metadata.session and metadata.config must be those of the request")
+	if spec.Metadata.Session != spec.Session {
+		return backend.Sandbox{}, backend.Errorf(backend.KindInvalidRequest, op, "metadata.session: must be the session")
 	}
 	if c.MaxSandboxes > 0 {
 		ids, err := b.store.IDs(spec.Config)

@@ -38,6 +38,9 @@ const programDir = interp.EntryDir
 // Run carries out one unit of work.
 func (b *Backend) Run(ctx context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error) {
 	const op = "Run"
+	if err := spec.Check(); err != nil {
+		return backend.RunResult{}, err
+	}
 	if spec.Control {
 		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "control: the embedded backend has no programmatic calls")
 	}
@@ -129,54 +132,85 @@ func (r *run) makeDirs() (err error) {
 	return nil
 }
 
-// input places one input. One that is optional and cannot be found is named in
-// the result instead.
+// input places one input. One that is optional and cannot be had is named in the
+// result instead: whatever is wrong with its source, nothing is wrong here.
 func (r *run) input(ctx context.Context, i int, in backend.Input) error {
 	rel, err := relative("Run", in.Path)
 	if err != nil {
 		return err
 	}
+	content, err := r.content(ctx, i, in)
+	src := &source{r: content, err: err}
 	var e backend.Entry
-	switch {
-	case in.CopyFrom != nil:
-		e, err = r.copyFrom(ctx, rel, *in.CopyFrom)
-	case in.Chunked:
-		var content io.Reader
-		if content, err = r.io.Input(i); err == nil {
-			e, err = place(ctx, r.sb, rel, backend.WriteOptions{}, content)
-		}
-	default:
-		e, err = place(ctx, r.sb, rel, backend.WriteOptions{}, bytes.NewReader(in.Inline))
+	if err == nil {
+		e, err = place(ctx, r.sb, rel, backend.WriteOptions{}, src)
+		src.close()
 	}
-	if in.Optional && backend.IsNotFound(err) {
+	switch {
+	case err == nil:
+		r.result.Usage.BytesIn += e.Size
+		return nil
+	case src.err == nil || ctx.Err() != nil:
+		return fileError("Run", in.Path, err)
+	case in.Optional:
 		r.result.MissingInputs = append(r.result.MissingInputs, in.Path)
 		return nil
+	default:
+		// Said of the source, this must not read as said of the sandbox.
+		e := backend.Errorf(backend.KindOf(src.err), "Run", "input %s: %v", in.Path, src.err)
+		e.Provider, e.Subject, e.Plane = Name, backend.SubjectFile, backend.PlaneData
+		return e
 	}
-	r.result.Usage.BytesIn += e.Size
-	return fileError("Run", in.Path, err)
 }
 
-// copyFrom places a file of another sandbox. Content other than the pinned one
-// is as good as absent, and replaces nothing.
-func (r *run) copyFrom(ctx context.Context, rel string, src backend.CopySource) (backend.Entry, error) {
-	f, _, err := r.b.ReadFile(ctx, backend.Ref{Config: r.spec.Config, ID: src.ID}, src.Path)
-	if err != nil {
-		return backend.Entry{}, err
+// content opens what an input is made of.
+func (r *run) content(ctx context.Context, i int, in backend.Input) (io.Reader, error) {
+	switch {
+	case in.Chunked:
+		return r.io.Input(i)
+	case in.CopyFrom != nil:
+		src := in.CopyFrom
+		f, _, err := r.b.ReadFile(ctx, backend.Ref{Config: r.spec.Config, ID: src.ID}, src.Path)
+		if err != nil {
+			return nil, err
+		}
+		return &pinned{ReadCloser: f, want: src.SHA256, path: src.Path, hash: sha256.New()}, nil
+	default:
+		return bytes.NewReader(in.Inline), nil
 	}
-	defer f.Close()
-	return place(ctx, r.sb, rel, backend.WriteOptions{}, &pinned{r: f, want: src.SHA256, path: src.Path, hash: sha256.New()})
 }
 
-// pinned reads to the end only content with the right digest.
+// source remembers its reader's failure, which is not the destination's.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+func (s *source) close() {
+	if c, ok := s.r.(io.Closer); ok {
+		c.Close()
+	}
+}
+
+// pinned reads to the end only content with the right digest. Other content is
+// as good as absent.
 type pinned struct {
-	r    io.Reader
+	io.ReadCloser
 	want string
 	path string
 	hash hash.Hash
 }
 
 func (p *pinned) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
+	n, err := p.ReadCloser.Read(b)
 	p.hash.Write(b[:n])
 	if errors.Is(err, io.EOF) && p.want != "" && hex.EncodeToString(p.hash.Sum(nil)) != p.want {
 		e := backend.Errorf(backend.KindNotFound, "Run", "%s: the file has other content by now", p.path)
@@ -228,7 +262,7 @@ func (r *run) steps(ctx context.Context) error {
 		}
 		started = true
 		r.result.Step = i
-		r.finish(res)
+		r.finish(ctx, res)
 		if res.Reason != interp.ReasonExit || res.Code != 0 {
 			break
 		}
@@ -245,7 +279,7 @@ func (r *run) steps(ctx context.Context) error {
 var errWall = errors.New("wall limit")
 
 // finish enters the outcome of one step.
-func (r *run) finish(res interp.Result) {
+func (r *run) finish(ctx context.Context, res interp.Result) {
 	out := &r.result
 	out.Usage.Wall += res.WallTime
 	out.Usage.PeakMemoryBytes = max(out.Usage.PeakMemoryBytes, res.PeakMemoryBytes)
@@ -256,17 +290,16 @@ func (r *run) finish(res interp.Result) {
 		if res.Err != nil { // the interpreter itself gave up
 			out.Signal, out.Message = signals[res.Code], res.Err.Error()
 		}
-	case interp.ReasonTimeout:
-		out.Stop = backend.StopTimeout
 	case interp.ReasonMemory:
 		out.Stop = backend.StopMemory
 	default:
-		out.Stop = backend.StopCanceled
+		out.Stop = stopOf(ctx)
 	}
 }
 
 var signals = map[int]string{134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV"}
 
+// stopOf tells the run's own limit from a caller whose time is up.
 func stopOf(ctx context.Context) backend.StopReason {
 	if errors.Is(context.Cause(ctx), errWall) {
 		return backend.StopTimeout

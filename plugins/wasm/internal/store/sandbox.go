@@ -43,8 +43,26 @@ var errClosed = errors.New("the sandbox store is closed")
 
 // Get takes a sandbox into use.
 func (s *Store) Get(config, id string) (*Sandbox, error) {
-	k := key{config, id}
-	r, _, err := s.Look(config, id)
+	for {
+		b, err := s.get(key{config, id})
+		if err == nil || errors.Is(err, ErrAbsent) || errors.Is(err, errClosed) {
+			return b, err
+		}
+		// Deleted while it was being opened? Then another may have its name.
+		before, _, lookErr := s.Look(config, id)
+		if errors.Is(lookErr, ErrAbsent) {
+			return nil, ErrAbsent
+		}
+		if b != nil && lookErr == nil && !before.Created.Equal(b.Record.Created) {
+			continue
+		}
+		return nil, err
+	}
+}
+
+// get is one attempt. With an error it may return what it tried to open.
+func (s *Store) get(k key) (*Sandbox, error) {
+	r, _, err := s.Look(k.config, k.id)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +81,7 @@ func (s *Store) Get(config, id string) (*Sandbox, error) {
 	// Opening walks the tree to measure it, so it happens outside the lock.
 	b, err := s.load(k, r)
 	if err != nil {
-		return nil, err
+		return &Sandbox{Record: r}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,6 +33,8 @@ const recordSchema = 1
 // for Expires.
 type Record struct {
 	Schema   int               `json:"schema"`
+	Config   string            `json:"config"`
+	ID       string            `json:"id"`
 	Created  time.Time         `json:"created"`
 	Expires  time.Time         `json:"expires,omitzero"`
 	Metadata backend.Metadata  `json:"metadata"`
@@ -162,7 +164,7 @@ func (s *Store) Create(config, id string, r Record) (*Sandbox, error) {
 	if !name.MatchString(config) || !name.MatchString(id) {
 		return nil, fmt.Errorf("config %q, id %q: must match %s", config, id, name)
 	}
-	r.Schema, r.Created = recordSchema, s.now().UTC()
+	r.Schema, r.Config, r.ID, r.Created = recordSchema, config, id, s.now().UTC()
 	stage := filepath.Join(s.work, randomName())
 	err := os.MkdirAll(filepath.Join(stage, "data"), 0o700)
 	if err == nil {
@@ -199,7 +201,7 @@ func (s *Store) Look(config, id string) (Record, time.Time, error) {
 	if err != nil {
 		return Record{}, time.Time{}, err
 	}
-	if r.Metadata.Config != config || r.Metadata.Session != id {
+	if r.Config != config || r.ID != id {
 		return Record{}, time.Time{}, fmt.Errorf("record of sandbox %s belongs to another; it was moved or damaged", id)
 	}
 	st, err := os.Stat(filepath.Join(dir, "active"))

@@ -215,7 +215,7 @@ func TestDamagedRecords(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	for id, content := range map[string]string{
-		"garbage": "{", "future": `{"schema":99}`, "moved": `{"schema":1,"metadata":{"config":"c","session":"other"}}`,
+		"garbage": "{", "future": `{"schema":99}`, "moved": `{"schema":1,"config":"c","id":"other"}`,
 	} {
 		b := create(t, s, id)
 		b.Release()

@@ -37,8 +37,8 @@ const SleepAdvice = 0x7E57
 // fdAdvise implements fd_advise: a sleep when asked for by SleepAdvice, else
 // nothing, since advice may be ignored.
 func fdAdvise(ctx context.Context, _ api.Module, stack []uint64) {
-	if stack[2] == SleepAdvice && !Sleep(ctx, time.Duration(min(stack[1], math.MaxInt64))) {
-		interrupt()
+	if stack[2] == SleepAdvice {
+		MustSleep(ctx, time.Duration(min(stack[1], math.MaxInt64)))
 	}
 	stack[0] = 0
 }
@@ -86,9 +86,7 @@ func poll(ctx context.Context, mem api.Memory, in, out, n, count uint32) uint32 
 		}
 	}
 	if len(ready) == 0 {
-		if !Sleep(ctx, wait) {
-			interrupt()
-		}
+		MustSleep(ctx, wait)
 		ready = []int{clock}
 	}
 	events, ok := mem.Read(out, n*eventBytes)
@@ -119,4 +117,12 @@ func clockWait(ctx context.Context, sub []byte) time.Duration {
 		return t - time.Duration(s.nanotime())
 	}
 	return 0
+}
+
+// MustSleep is Sleep for host functions: when ctx ends first, it ends the guest
+// and does not return.
+func MustSleep(ctx context.Context, d time.Duration) {
+	if !Sleep(ctx, d) {
+		interrupt()
+	}
 }

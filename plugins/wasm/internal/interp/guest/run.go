@@ -136,6 +136,7 @@ type LibraryMount struct {
 // function.
 func (r *Run) ModuleConfig(argv []string, env map[string]string, library ...LibraryMount) wazero.ModuleConfig {
 	mounts := wazero.NewFSConfig()
+	mounts = mounts.(sysfs.FSConfig).WithSysFSMount(newOutside(r.Mounts), "/")
 	for _, m := range r.Mounts {
 		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(m.FS, m.Path)
 	}
