@@ -71,8 +71,8 @@ func TestRunVariants(t *testing.T) {
 		}
 	})
 	t.Run("out of time", func(t *testing.T) {
-		r := p.run(t, "print('begun', flush=True)\nwhile True: pass", append(p.flags("run", "--lang", "py", "--timeout", "1s"), "-")...)
-		if r.code != 124 || r.stdout != "begun\n" {
+		r := p.run(t, "while True: pass", append(p.flags("run", "--lang", "py", "--timeout", "1s"), "-")...)
+		if r.code != 124 || !strings.Contains(r.stderr, "Time limit") {
 			t.Errorf("%+v", r)
 		}
 	})
