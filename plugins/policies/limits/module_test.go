@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -16,17 +17,29 @@ import (
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
-// module is this package, built as a guest.
-var module []byte
+// module is this package, built as a guest, and cacheDir keeps its compiled code
+// from one test to the next.
+var (
+	module   []byte
+	cacheDir string
+)
 
 func TestMain(m *testing.M) {
-	b, err := guesttest.Build(context.Background(), ".")
+	var err error
+	if module, err = guesttest.Build(context.Background(), "."); err == nil {
+		cacheDir, err = os.MkdirTemp("", "limits-")
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	module = b
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(cacheDir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }
 
 // load loads the module as a host does: with what its manifest says.
@@ -51,8 +64,10 @@ func load(tb testing.TB, config string) (*wasm.Module, error) {
 func spec(m *manifest.Manifest, config []byte) wasm.Spec {
 	return wasm.Spec{
 		Name: m.Name, Module: module, ABI: string(m.ABI), Imports: m.Imports, WASI: m.WASI, Deterministic: m.Deterministic, Config: config,
+		CacheDir: cacheDir,
 		Limits: wasm.Limits{
-			MemoryBytes: m.Limits.Memory, Timeout: m.Limits.Timeout, Instances: 2,
+			MemoryBytes: m.Limits.Memory, Instances: 2,
+			Timeout:    time.Minute, // what is tested here is not how busy the machine is
 			InputBytes: m.Limits.InputBytes, OutputBytes: m.Limits.OutputBytes,
 		},
 	}
