@@ -78,10 +78,10 @@ var (
 )
 
 // Above sdk/backend no backend is known by its name. What configures a server is
-// exempt: it knows the default.
+// exempt: they know the default, and so does an embedding program.
 var (
 	nameless = []string{"host", "plugins/exec"}
-	exempt   = []string{"host/cmd", "host/config"}
+	exempt   = []string{"host/cmd", "host/config", "plugins/exec/examples"}
 	names    = []string{"wasm", "docker", "e2b", "cube"}
 )
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
-	"github.com/caisson-run/caisson/sdk/language"
 )
 
 const op = "Run"
@@ -123,7 +122,7 @@ func (r *run) execute(ctx context.Context) error {
 	defer cancel()
 	env := make(map[string]string, len(r.spec.Env))
 	for k, v := range maps.All(r.spec.Env) {
-		env[k] = strings.ReplaceAll(v, language.Dir, r.dir)
+		env[k] = strings.ReplaceAll(v, backend.ProgramDir, r.dir)
 	}
 	var stdin io.Reader
 	if r.spec.Stdin {
@@ -133,7 +132,7 @@ func (r *run) execute(ctx context.Context) error {
 	for i, step := range r.spec.Steps {
 		argv := make([]string, 0, len(step.Argv)+len(step.Args))
 		for _, a := range step.Argv {
-			argv = append(argv, strings.ReplaceAll(a, language.Dir, r.dir))
+			argv = append(argv, strings.ReplaceAll(a, backend.ProgramDir, r.dir))
 		}
 		cmd := Command{
 			Ref: r.spec.Ref, Argv: append(argv, step.Args...), Env: env,
