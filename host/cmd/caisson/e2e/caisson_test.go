@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -158,7 +159,10 @@ func (p place) serve(t *testing.T, args ...string) *server {
 	}
 	s := &server{place: p, url: "http://" + addr, key: testKey, exited: make(chan struct{})}
 	s.client = &http.Client{Transport: &http.Transport{}}
-	s.cmd = p.command(context.Background(), p.flags(append([]string{"serve", "--addr", addr, "--log-level", "debug"}, args...)...)...)
+	if !slices.Contains(args, "--plugins") {
+		args = append(args, "--plugins", plugins)
+	}
+	s.cmd = p.command(context.Background(), append([]string{"serve", "--addr", addr, "--data", p.data, "--log-level", "debug"}, args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -156,6 +156,60 @@ func TestDoctor(t *testing.T) {
 	s.stop(t)
 }
 
+// Without interpreters everything starts, nothing runs, and everybody is told
+// how to change that.
+func TestWithoutInterpreters(t *testing.T) {
+	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
+	bare := t.TempDir()
+	for _, name := range []string{"wasm", "languages", "limits"} {
+		if err := os.Mkdir(filepath.Join(bare, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(plugins, name, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if filepath.Base(file) == "packs" {
+				continue
+			}
+			if err := os.Link(file, filepath.Join(bare, name, filepath.Base(file))); err != nil {
+				copyFile(t, file, filepath.Join(bare, name, filepath.Base(file))) // another file system
+			}
+		}
+	}
+	const fix = `run "make packs"`
+	r := p.run(t, "", "doctor", "--data", p.data, "--plugins", bare)
+	if r.code != 1 || !strings.Contains(r.stdout, fix) {
+		t.Errorf("doctor: %+v", r)
+	}
+	r = p.run(t, "print(1)", "run", "--lang", "py", "--data", p.data, "--plugins", bare, "-")
+	if r.code != 1 || !strings.Contains(r.stderr, fix) || strings.Count(r.stderr, "\n") != 1 {
+		t.Errorf("run: %+v", r)
+	}
+	s := p.serve(t, "--plugins", bare)
+	s.eventually(t, "the routes are open", func() bool { return strings.Contains(s.stderr.String(), "serving") })
+	wantStatus(t, "health", s.must(t, "GET", "/v1/exec/health", "", ""), 503, `"`)
+	if r := s.must(t, "POST", "/v1/exec", s.key, program("print(1)")); r.status < 400 {
+		t.Errorf("a run: %+v", r)
+	}
+	s.stop(t)
+	if out := p.ledger(t, "usage"); strings.Count(out, "\n") != 1 {
+		t.Errorf("something was charged: %s", out)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Without plugins the doctor says what to do, and that it matters.
 func TestDoctorWithoutPlugins(t *testing.T) {
 	p := newPlace(t)

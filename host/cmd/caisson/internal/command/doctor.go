@@ -18,8 +18,8 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// probeTimeout bounds the start of the host and each question to a backend.
-const probeTimeout = 90 * time.Second
+// probeTimeout bounds the start of the host and all questions to it.
+const probeTimeout = 3 * time.Minute
 
 func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
@@ -271,7 +271,7 @@ func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment
 			r.add("host", note, "", "stopped badly: %v", err)
 		}
 	}()
-	if err := awaitHost(ctx, d.Host); err != nil {
+	if err := awaitHost(ctx, d.Host, s.DefaultBackend); err != nil {
 		r.add("host", problem, "", "a run would not succeed: %v", err)
 	} else {
 		r.add("host", fine, "", "a run would succeed")
@@ -279,27 +279,6 @@ func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment
 	r.Settings = settingsInForce(s, d.Exec.Options())
 	for _, b := range s.Backends {
 		r.Backends = append(r.Backends, probe(ctx, r, d.Host, b, b.ID == s.DefaultBackend))
-	}
-}
-
-// awaitHost gives a backend that is still compiling the time it needs.
-func awaitHost(ctx context.Context, h *host.Host) error {
-	tick := time.NewTicker(readyPause)
-	defer tick.Stop()
-	end := time.NewTimer(readyPatience)
-	defer end.Stop()
-	for {
-		err := h.Ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-end.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
 	}
 }
 

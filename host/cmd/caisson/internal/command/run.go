@@ -108,7 +108,7 @@ func (a *app) run(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	r := runner{app: a, d: d, ctx: ctx, out: cmd.String("out"), chosen: cmd.IsSet("out"), force: cmd.Bool("force")}
+	r := runner{app: a, d: d, ctx: ctx, backend: s.DefaultBackend, out: cmd.String("out"), chosen: cmd.IsSet("out"), force: cmd.Bool("force")}
 	exit, err := r.run(&exec.CodeRun{
 		Lang: lang, Code: code, Args: cmd.Args().Tail(), Timeout: cmd.Duration("timeout").Milliseconds(),
 	}, inputs)
@@ -166,7 +166,9 @@ type runner struct {
 	*app
 	d   *deployment.Deployment
 	ctx context.Context
-	out string
+	// backend is the id of the default one.
+	backend string
+	out     string
 	// chosen says that the user named out: whatever the program made may go there.
 	chosen bool
 	force  bool
@@ -175,7 +177,7 @@ type runner struct {
 // run returns how the program ended, as an exitCode or nil, and in err what
 // kept it from running or its files from being saved.
 func (r *runner) run(in *exec.CodeRun, inputs []input) (exit, err error) {
-	if err := awaitHost(r.ctx, r.d.Host); err != nil {
+	if err := awaitHost(r.ctx, r.d.Host, r.backend); err != nil {
 		return nil, fmt.Errorf("nothing can be run now: %w; see caisson doctor", err)
 	}
 	if len(inputs) > 0 {

@@ -22,8 +22,6 @@ import (
 const (
 	// closeTimeout bounds the stop of plugins after the last request ended.
 	closeTimeout = 10 * time.Second
-	// readyPause is the time between two looks at whether a run would succeed.
-	readyPause = 100 * time.Millisecond
 	// readyPatience is how long not being ready is taken for starting up.
 	readyPatience = 10 * time.Second
 )
