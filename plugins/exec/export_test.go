@@ -15,7 +15,9 @@ func OpenForExample() (i *Interpreter, live func() int, done func() error) {
 		panic(err)
 	}
 	r := &rig{configs: []string{"main"}, clock: &clock{t: time.Unix(0, 0)}, limits: backend.Limits{Wall: time.Minute, StdoutBytes: 1 << 20, StderrBytes: 1 << 20}}
-	r.shells = &shells{root: dir, now: r.clock.now, boxes: make(map[string]*box)}
+	if r.shells, err = newShells(dir, r.clock.now, "main", "other"); err != nil {
+		panic(err)
+	}
 	if r.keys, err = identity.NewKeys([]byte("an old enough secret of the example")); err != nil {
 		panic(err)
 	}
@@ -23,5 +25,5 @@ func OpenForExample() (i *Interpreter, live func() int, done func() error) {
 	if i, err = newInterpreter(r, Options{}); err != nil {
 		panic(err)
 	}
-	return i, func() int { return len(r.shells.live()) }, func() error { return os.RemoveAll(dir) }
+	return i, func() int { return len(r.shells.live()) }, r.shells.Close
 }

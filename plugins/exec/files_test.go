@@ -3,8 +3,8 @@ package exec
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -107,11 +107,7 @@ func TestDownloadOfAChangingFile(t *testing.T) {
 	r := newRig(t)
 	res := r.exec(alice, "head -c 300000 /dev/zero > f")
 	r.shells.onRead = func() error {
-		r.shells.edit(res.SessionID, func(b *box) {
-			if err := os.WriteFile(filepath.Join(b.dir, "f"), []byte(strings.Repeat("x", 300000)), 0o600); err != nil {
-				t.Error(err)
-			}
-		})
+		r.write(res.SessionID, "f", strings.Repeat("x", 300000))
 		return nil
 	}
 	q := r.request("GET", alice, "/download/"+res.SessionID+"/"+res.Files[0].ID, nil)
@@ -229,6 +225,27 @@ func TestDelete(t *testing.T) {
 		if a := r.get(alice, "/download/"+up.SessionID+"/"+up.Files[1].FileID); a.status != 200 {
 			t.Errorf("the other file answers %d", a.status)
 		}
+	}
+}
+
+// A file that a program gave an odd name is reached by its id and by its name.
+func TestOddNames(t *testing.T) {
+	r := newRig(t)
+	names := []string{"a\nb.txt", "back\\slash", "tab\there", "e\u0301.txt", " ", "-rf", "a?b#c%20d", strings.Repeat("n", 255)}
+	res := r.exec(alice, `for n; do printf %s "$n" > "./$n"; done`, obj{"args": names})
+	if len(res.Files) != len(names) {
+		t.Fatalf("%+v", res)
+	}
+	for _, f := range res.Files {
+		for _, id := range []string{f.ID, url.PathEscape(f.Name)} {
+			if a := r.get(alice, "/download/"+res.SessionID+"/"+id); a.status != 200 || string(a.body) != f.Name {
+				t.Errorf("%q by %s: %d %q", f.Name, id, a.status, a.body)
+			}
+		}
+	}
+	again := r.exec(alice, "true", obj{"session_id": res.SessionID, "files": res.Files})
+	if n := len(again.Files); n != 5 { // three have names that no ref may have
+		t.Errorf("%d echoes: %s; stderr %q", n, fileNames(again.Files), again.Stderr)
 	}
 }
 

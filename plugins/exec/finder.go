@@ -134,6 +134,11 @@ func (ix *index) find(id string) (backend.Entry, bool) {
 	if e, ok := ix.byID[id]; ok {
 		return e, true
 	}
+	// As it is first: a program may give a file any name, and the index holds
+	// nothing but what is there.
+	if e, ok := ix.byName[id]; ok {
+		return e, true
+	}
 	name, err := names.Ref(id)
 	if err != nil {
 		return backend.Entry{}, false

@@ -117,8 +117,10 @@ func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 			rich:  {Org: "acme", User: "rich", Via: host.ViaBearer, Payer: "w-rich"},
 		},
 	}
-	r.shells = newShells(t, r.clock.now)
 	var err error
+	if r.shells, err = newShells(t.TempDir(), r.clock.now, "main", "other"); err != nil {
+		t.Fatal(err)
+	}
 	if r.keys, err = identity.NewKeys([]byte("an old enough secret of the tests")); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,10 @@ func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 				t.Error(err)
 			}
 		}
-		r.shells.leftovers()
+		r.shells.leftovers(t)
+		if err := r.shells.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	return r
 }
@@ -216,7 +221,7 @@ func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []stri
 		}}, nil
 	case "c": // compiles nothing, successfully only when asked to
 		return "c", "sh", language.Plan{File: "main.c", Steps: []language.Step{
-			{Name: "compile", Argv: []string{"/bin/sh", "-c", "grep -q broken {dir}/main.c && { echo 'main.c:1: broken' >&2; exit 1; }; exit 0"}},
+			{Name: "compile", Argv: []string{"/bin/sh", "-c", `grep -q broken "$0" && { echo 'main.c:1: broken' >&2; exit 1; }; exit 0`, "{dir}/main.c"}},
 			{Name: "run", Argv: []string{"/bin/echo"}, Args: args},
 		}}, nil
 	case "go":

@@ -2,8 +2,6 @@ package exec
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -179,7 +177,7 @@ func TestWhichSessionIsContinued(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	// Started by something else, it is copied from and not entered.
-	r.shells.edit(other, func(b *box) { b.sb.Metadata.Origin = "start" })
+	r.shells.change(other, func(x *backend.Sandbox) { x.Metadata.Origin = "start" })
 	if res := r.exec(alice, "cat f", obj{"files": []CodeFile{{ID: "f", Name: "f", SessionID: other}}}); res.SessionID == other || res.Stdout != "x" {
 		t.Errorf("%+v", res)
 	}
@@ -243,11 +241,7 @@ func TestContentIsVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	for content, want := range map[string]string{"12345": "12345", "12346": "", "1234": "", "123456": ""} {
-		r.shells.edit(up.SessionID, func(b *box) {
-			if err := os.WriteFile(filepath.Join(b.dir, "a"), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		})
+		r.write(up.SessionID, "a", content)
 		body, err := openVersion(t.Context(), x.Session, e)
 		var got []byte
 		if err == nil {
@@ -270,7 +264,7 @@ func TestUsedUploadsAreMarked(t *testing.T) {
 	}
 	r.clock.advance(59 * 60e9)
 	for _, s := range []stored{used, agent, unused} { // somebody looks at all of them: none is idle
-		r.shells.edit(s.SessionID, func(b *box) { b.sb.LastActive = r.clock.now() })
+		r.shells.change(s.SessionID, func(x *backend.Sandbox) { x.LastActive = r.clock.now() })
 	}
 	r.clock.advance(2 * 60e9)
 	if rep, err := r.sessions.Sweep(t.Context()); err != nil || rep.Ended != 1 {

@@ -29,7 +29,7 @@ func TestARunIsDebitedOnce(t *testing.T) {
 	res := r.exec(rich, "echo 12345; echo x > f; exit 3")
 	u := r.usage()
 	if len(u) != 1 || u[0].Payer != "w-rich" || u[0].Cents != 1 || u[0].Org != "acme" || u[0].User != "rich" || u[0].Session != res.SessionID ||
-		u[0].Act != host.ActRun || u[0].Outcome != "exit" || u[0].ExitCode != 3 || u[0].BytesOut != 6 || u[0].RunID == "" || u[0].Wall <= 0 {
+		u[0].Act != host.ActRun || u[0].Outcome != "exit" || u[0].ExitCode != 3 || u[0].BytesOut != 8 || u[0].RunID == "" || u[0].Wall <= 0 {
 		t.Errorf("usage = %+v", u)
 	}
 	if b := r.balance("w-rich"); b.Balance != 999 || b.Held != 0 {

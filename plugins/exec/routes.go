@@ -50,9 +50,11 @@ func (d *door) routes() []route {
 		{path: "/files/{sid}/{fid...}", methods: map[string]action{get: d.list, del: d.remove}},
 		{path: "/sessions/{sid}/objects/{fid...}", methods: map[string]action{get: d.object, del: d.remove}},
 		{path: "/languages", methods: map[string]action{get: d.languages}},
-		{path: "/health", methods: map[string]action{get: d.healthy}, public: true},
+		{path: healthPath, methods: map[string]action{get: d.healthy}, public: true},
 	}
 }
+
+const healthPath = "/health"
 
 // served are the methods that get a pattern of their own at every path. A
 // pattern without a method would answer all, but collides with a platform that
@@ -173,11 +175,14 @@ func (d *door) line(path string, r *http.Request, out *response, start time.Time
 	if err != nil {
 		args = append(args, "error", err)
 	}
-	if status >= http.StatusInternalServerError {
-		d.log.Warn("request", args...)
-	} else {
-		d.log.Info("request", args...)
+	level := hclog.Info
+	switch {
+	case status >= http.StatusInternalServerError:
+		level = hclog.Warn
+	case path == healthPath:
+		level = hclog.Debug // a probe asks every few seconds
 	}
+	d.log.Log(level, "request", args...)
 }
 
 // notes are what an action adds to its line of log.

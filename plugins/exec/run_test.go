@@ -255,6 +255,9 @@ func TestFailuresOfPrograms(t *testing.T) {
 		res.Stderr != "partial\n[sandbox] Terminated by SIGSEGV\n" {
 		t.Errorf("signal = %+v", res)
 	}
+	if res = r.exec(alice, "cat /nowhere"); *res.Code != 1 || res.Stdout != "" || res.Stderr != "cat: /nowhere: No such file or directory\n" {
+		t.Errorf("missing file = %+v", res)
+	}
 	r.limits.Wall = 300 * time.Millisecond
 	start := time.Now()
 	res = r.exec(alice, "echo before; echo kept > k.txt; sleep 60 & sleep 60")
@@ -431,7 +434,7 @@ func TestRunsOfOneSessionTakeTurns(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := r.shells.content(s, "n"); got != "6\n" {
+	if got := r.content(s, "n"); got != "6\n" {
 		t.Errorf("n = %q: runs overlapped", got)
 	}
 }
@@ -496,7 +499,7 @@ func TestPausedSessionsWakeForWorkOnly(t *testing.T) {
 	r := newRig(t)
 	one := r.exec(alice, "echo 1 > f")
 	f := one.Files[0]
-	r.shells.pause(one.SessionID)
+	r.pause(one.SessionID)
 	for _, p := range []string{"/files/" + one.SessionID, "/sessions/" + one.SessionID + "/objects/" + f.ID} {
 		if e := into[obj](t, r.get(alice, p), 409); e["code"] != "session_paused" {
 			t.Errorf("%s: %v", p, e)
@@ -508,7 +511,7 @@ func TestPausedSessionsWakeForWorkOnly(t *testing.T) {
 	if a := r.get(alice, "/download/"+one.SessionID+"/"+f.ID); a.status != 200 || string(a.body) != "1\n" {
 		t.Errorf("download: %d %s", a.status, a.body)
 	}
-	r.shells.pause(one.SessionID)
+	r.pause(one.SessionID)
 	if res := r.exec(alice, "cat f", obj{"session_id": one.SessionID}); res.Stdout != "1\n" {
 		t.Errorf("%+v", res)
 	}

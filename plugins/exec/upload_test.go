@@ -8,8 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +30,7 @@ func TestUploadNames(t *testing.T) {
 		if up.Files[0].Filename != want || len(up.Files[0].FileID) != 21 {
 			t.Errorf("%q: %+v", sent, up.Files)
 		}
-		if got := r.shells.content(up.SessionID, want); got != "content" {
+		if got := r.content(up.SessionID, want); got != "content" {
 			t.Errorf("%q: stored %q", sent, got)
 		}
 	}
@@ -59,12 +59,9 @@ func TestUploadFields(t *testing.T) {
 	if sb.Metadata.Origin != "upload" || sb.Metadata.Tenant != "acme" || sb.Metadata.User != "alice" {
 		t.Errorf("%+v", sb.Metadata)
 	}
-	r.shells.edit(up.SessionID, func(b *box) {
-		st, err := os.Stat(filepath.Join(b.dir, "a"))
-		if err != nil || st.Mode().Perm() != 0o444 {
-			t.Errorf("mode = %v, %v", st, err)
-		}
-	})
+	if e, err := r.shells.Stat(t.Context(), r.box(up.SessionID), "/mnt/data/a"); err != nil || e.Mode != 0o444 {
+		t.Errorf("entry = %+v, %v", e, err)
+	}
 	for _, tt := range []struct {
 		parts []field
 		error string
@@ -127,7 +124,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("%d: %+v", k, f)
 		}
 	}
-	if r.shells.content(b.SessionID, "demo/SKILL.md") != "1" || r.shells.content(b.SessionID, "données.xsd") != "3" {
+	if r.content(b.SessionID, "demo/SKILL.md") != "1" || r.content(b.SessionID, "données.xsd") != "3" {
 		t.Error("not stored")
 	}
 	n := len(r.shells.live())
@@ -160,7 +157,7 @@ func TestUploadIntoASession(t *testing.T) {
 	r := newRig(t)
 	s := r.exec(alice, "echo old > a").SessionID
 	up := r.upload(alice, field{"session_id", "", s}, csv("a", "new"), csv("b/c", "1"))
-	if up.SessionID != s || r.shells.content(s, "a") != "new" || r.shells.content(s, "b/c") != "1" {
+	if up.SessionID != s || r.content(s, "a") != "new" || r.content(s, "b/c") != "1" {
 		t.Errorf("%+v", up)
 	}
 	if res := r.exec(alice, "cat a", obj{"session_id": s}); res.Stdout != "new" || len(res.Files) != 0 {
@@ -175,10 +172,10 @@ func TestUploadIntoASession(t *testing.T) {
 	into[obj](t, r.send(alice, "/upload", field{"session_id", "", s}, field{"read_only", "", "true"}, csv("z", "1")), 400)
 	// What fails later takes back what it added, and only that.
 	into[obj](t, r.send(alice, "/upload", field{"session_id", "", s}, csv("new1", "1"), csv("a", "replaced"), csv("../x", "1")), 400)
-	if got := r.shells.content(s, "new1"); !strings.Contains(got, "no such file") {
+	if got := r.content(s, "new1"); !strings.Contains(got, "no such file") {
 		t.Errorf("new1 is left: %q", got)
 	}
-	if r.shells.content(s, "b/c") != "1" {
+	if r.content(s, "b/c") != "1" {
 		t.Error("b/c is gone")
 	}
 }
@@ -338,7 +335,7 @@ func TestUploadsThatBreakOff(t *testing.T) {
 	if n := len(r.shells.live()); n != 0 {
 		t.Errorf("%d sandboxes left", n)
 	}
-	r.shells.leftovers()
+	r.shells.leftovers(t)
 }
 
 func TestBodiesThatFallSilent(t *testing.T) {
@@ -403,7 +400,7 @@ func TestUploadsAreStreamed(t *testing.T) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
-			m, _ := filepath.Glob(filepath.Join(r.shells.root, "*", ".tmp-*"))
+			m, _ := filepath.Glob(filepath.Join(r.shells.root, "*", "stage", "*"))
 			if len(m) > 0 {
 				return // part of the file is on the disk, the rest not yet sent
 			}
@@ -418,5 +415,35 @@ func TestUploadsAreStreamed(t *testing.T) {
 	up := into[stored](t, r.do(q), 200)
 	if up.Files[0].Size != 1<<20 {
 		t.Errorf("%+v", up)
+	}
+}
+
+// zeros is that many zero bytes.
+type zeros int64
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if *z == 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), int64(*z))
+	clear(p[:n])
+	*z -= zeros(n)
+	return int(n), nil
+}
+
+// What a large upload allocates has nothing to do with its size.
+func TestLargeUploadsNeedNoMemory(t *testing.T) {
+	r := newRig(t)
+	const size = 96 << 20
+	z := zeros(size)
+	q := r.request("POST", alice, "/upload", io.MultiReader(
+		strings.NewReader("--BB\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n"), &z, strings.NewReader("\r\n--BB--\r\n")))
+	q.Header.Set("Content-Type", "multipart/form-data; boundary=BB")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	up := into[stored](t, r.do(q), 200)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > size/8 || up.Files[0].Size != size {
+		t.Errorf("%d bytes allocated for an upload of %d; %+v", n, size, up.Files)
 	}
 }

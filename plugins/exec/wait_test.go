@@ -79,6 +79,30 @@ func TestLongRunsKeepTheConnectionAlive(t *testing.T) {
 	})
 }
 
+// The same through a real server, whose client sees each byte as it comes.
+func TestKeepAliveIsFlushed(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.KeepAlive = 5 * time.Millisecond })
+	gate := make(chan struct{})
+	r.shells.onRun = func(context.Context, backend.RunSpec, backend.RunIO) (backend.RunResult, error, bool) {
+		<-gate
+		return backend.RunResult{}, nil, false
+	}
+	res, err := r.server.Client().Do(r.request("POST", alice, "/exec", strings.NewReader(trueProgram)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	first := make([]byte, 1)
+	if _, err := res.Body.Read(first); err != nil || first[0] != ' ' {
+		t.Fatalf("%q, %v", first, err)
+	}
+	close(gate) // the run goes on only now
+	var out CodeResult
+	if err := json.NewDecoder(res.Body).Decode(&out); err != nil || out.SessionID == "" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // Once white space is out, a failure is a result that says so.
 func TestLateFailures(t *testing.T) {
 	r := newRig(t)
