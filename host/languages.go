@@ -146,6 +146,9 @@ func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []s
 	if err == nil {
 		plan, err = language.DecodePlan(reply)
 	}
+	if err == nil {
+		err = plan.CheckArgs(args)
+	}
 	if err != nil {
 		return "", "", language.Plan{}, fmt.Errorf("language table %q: plan %s by %s: %w", row.plugin, row.ID, support.Toolchain, err)
 	}

@@ -85,7 +85,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanOfABrokenTable(t *testing.T) {
-	for _, reply := range []string{"", "{}", `{"file":"../x","steps":[{"name":"run","argv":["x"]}]}`, `{"file":"x","steps":[]}`} {
+	for _, reply := range []string{"", "{}", `{"file":"../x","steps":[{"name":"run","argv":["x"]}]}`, `{"file":"x","steps":[]}`, `{"file":"x","steps":[{"name":"run","argv":["x"],"args":["other"]}]}`} {
 		h := &Host{log: hclog.NewNullLogger()}
 		h.languages.add("bad", answer(reply), language.Table{Languages: []language.Language{{ID: "py", Toolchains: []string{"cpython"}}}})
 		_, _, _, err := h.Plan(t.Context(), target, "py", nil)

@@ -44,6 +44,9 @@ var layout = []floor{
 	{path: "plugins/languages", may: []string{"sdk", "sdk/guest", "sdk/language"}},
 	{path: "plugins/policies", may: []string{"sdk", "sdk/guest", "sdk/policy"}},
 
+	// The reference backend of tests.
+	{path: "internal/hostbackend", may: []string{"sdk/backend"}},
+
 	{path: "docs/examples", may: []string{"sdk/policy", "sdk/language", "sdk/backend"}},
 
 	{path: "internal/floors"},
