@@ -44,58 +44,62 @@ var errClosed = errors.New("the sandbox store is closed")
 // Get takes a sandbox into use.
 func (s *Store) Get(config, id string) (*Sandbox, error) {
 	for {
-		b, err := s.get(key{config, id})
-		if err == nil || errors.Is(err, ErrAbsent) || errors.Is(err, errClosed) {
-			return b, err
+		r, _, err := s.Look(config, id)
+		if err != nil {
+			return nil, err
 		}
-		// Deleted while it was being opened? Then another may have its name.
-		before, _, lookErr := s.Look(config, id)
-		if errors.Is(lookErr, ErrAbsent) {
+		b, err := s.get(key{config, id}, r)
+		if err == nil {
+			return b, nil
+		}
+		// It may have been deleted while it was opened, and its name taken again.
+		again, _, gone := s.Look(config, id)
+		switch {
+		case errors.Is(gone, ErrAbsent):
 			return nil, ErrAbsent
+		case gone != nil || again.Created.Equal(r.Created):
+			return nil, err
 		}
-		if b != nil && lookErr == nil && !before.Created.Equal(b.Record.Created) {
-			continue
-		}
-		return nil, err
 	}
 }
 
-// get is one attempt. With an error it may return what it tried to open.
-func (s *Store) get(k key) (*Sandbox, error) {
-	r, _, err := s.Look(k.config, k.id)
+func (s *Store) get(k key, r Record) (*Sandbox, error) {
+	b, err := s.opened(k)
+	if b != nil || err != nil {
+		return b, err
+	}
+	// Opening walks the tree to measure it, so it happens outside the lock.
+	fresh, err := s.load(k, r)
 	if err != nil {
 		return nil, err
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, errClosed
-	}
-	if b := s.open[k]; b != nil {
-		defer s.mu.Unlock()
-		b.use()
-		return b, nil
-	}
-	s.mu.Unlock()
-
-	// Opening walks the tree to measure it, so it happens outside the lock.
-	b, err := s.load(k, r)
-	if err != nil {
-		return &Sandbox{Record: r}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		b.shut()
+		fresh.shut()
 		return nil, errClosed
 	}
-	if other := s.open[k]; other != nil { // somebody was faster
-		b.shut()
-		other.use()
-		return other, nil
+	if b := s.open[k]; b != nil { // somebody was faster
+		fresh.shut()
+		b.use()
+		return b, nil
 	}
-	b.refs = 1
-	s.open[k] = b
+	fresh.refs = 1
+	s.open[k] = fresh
+	return fresh, nil
+}
+
+// opened takes a sandbox into use that is open already; nil when it is not.
+func (s *Store) opened(k key) (*Sandbox, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	b := s.open[k]
+	if b != nil {
+		b.use()
+	}
 	return b, nil
 }
 
