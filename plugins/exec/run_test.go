@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
-	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
@@ -24,142 +21,6 @@ func TestHello(t *testing.T) {
 	}
 	if a := r.post(alice, "/v1/exec", obj{"lang": "bash", "code": "true"}); !strings.Contains(string(a.body), `"files":[]`) {
 		t.Errorf("files must be an array: %s", a.body)
-	}
-}
-
-// Every spelling of the route reaches the same handler.
-func TestAliases(t *testing.T) {
-	r := newRig(t)
-	for _, p := range []string{"/exec", "/exec/", "/v1/exec", "/v1/exec/", "/v1/exec/exec", "/v1/exec/exec/"} {
-		res := into[CodeResult](t, r.post(alice, p, obj{"lang": "bash", "code": "echo $1", "args": []string{p}}), 200)
-		if res.Stdout != p+"\n" {
-			t.Errorf("%s: %+v", p, res)
-		}
-	}
-	for _, p := range []string{"/exec/programmatic", "/v1/exec/programmatic", "/v1/exec/exec/programmatic"} {
-		for _, p := range []string{p, p + "/", p + "/cancel", p + "/cancel/"} {
-			e := into[obj](t, r.post(alice, p, obj{"code": "x", "tools": []any{}}), 501)
-			if e["code"] != "unsupported_capability" || e["status"] != 501.0 || e["error"] == "" {
-				t.Errorf("%s: %v", p, e)
-			}
-			into[obj](t, r.post("", p, obj{}), 401)
-		}
-	}
-	for _, base := range []string{"", "/v1", "/v1/exec"} {
-		s := into[stored](t, r.send(alice, base+"/upload", csv("a.csv", "1")), 200)
-		into[stored](t, r.send(alice, base+"/upload/", csv("a.csv", "1")), 200)
-		into[stored](t, r.send(alice, base+"/upload/batch", csv("a.csv", "1")), 200)
-		into[stored](t, r.send(alice, base+"/upload/batch/", csv("a.csv", "1")), 200)
-		id := s.SessionID + "/" + s.Files[0].FileID
-		for _, p := range []string{"/download/" + id, "/files/" + s.SessionID, "/files/" + s.SessionID + "/", "/sessions/" + s.SessionID + "/objects/" + s.Files[0].FileID, "/languages", "/languages/", "/health", "/health/"} {
-			if a := r.get(alice, base+p); a.status != 200 {
-				t.Errorf("%s: %d %s", base+p, a.status, a.body)
-			}
-		}
-		if a := r.do(r.request("DELETE", alice, base+"/files/"+id, nil)); a.status != 204 {
-			t.Errorf("DELETE %s/files: %d %s", base, a.status, a.body)
-		}
-	}
-}
-
-func TestNotLetIn(t *testing.T) {
-	r := newRig(t)
-	for _, q := range []struct{ method, path string }{
-		{"POST", "/v1/exec"},
-		{"POST", "/exec/"},
-		{"POST", "/v1/exec/exec"},
-		{"POST", "/v1/upload"},
-		{"POST", "/upload/batch"},
-		{"GET", "/v1/download/a/b"},
-		{"GET", "/files/a"},
-		{"GET", "/v1/exec/sessions/a/objects/b"},
-		{"DELETE", "/files/a/b"},
-		{"GET", "/languages"},
-		{"PUT", "/v1/exec"},
-		{"DELETE", "/v1/exec/sessions/a/objects/b"},
-	} {
-		e := into[obj](t, r.do(r.request(q.method, "", q.path, strings.NewReader("{}"))), 401)
-		if e["error"] != "no valid credential" || e["status"] != 401.0 || e["code"] != "unauthorized" {
-			t.Errorf("%s %s: %v", q.method, q.path, e)
-		}
-	}
-	if r.shells.created.Load() != 0 {
-		t.Error("something was leased")
-	}
-}
-
-func TestOtherMethods(t *testing.T) {
-	r := newRig(t)
-	for _, q := range []struct{ method, path, allow string }{
-		{"GET", "/v1/exec", "POST"},
-		{"PUT", "/upload", "POST"},
-		{"POST", "/v1/files/a", "GET"},
-		{"POST", "/files/a/b", "GET, DELETE"},
-		{"DELETE", "/download/a/b", "GET"},
-		{"PATCH", "/sessions/a/objects/b", "GET, DELETE"},
-		{"POST", "/health", "GET"},
-	} {
-		a := r.do(r.request(q.method, alice, q.path, nil))
-		e := into[obj](t, a, 405)
-		if a.header.Get("Allow") != q.allow || e["code"] != "method_not_allowed" {
-			t.Errorf("%s %s: Allow %q, %v", q.method, q.path, a.header.Get("Allow"), e)
-		}
-	}
-}
-
-// The entry registers with a router that has handlers of the platform's own.
-func TestRoutesBesideThePlatforms(t *testing.T) {
-	r := newRig(t)
-	for _, p := range []string{"GET /", "/", "GET /{anything...}", "POST /v1/other", "OPTIONS /"} {
-		if p != "GET /{anything...}" { // the same set as "GET /"
-			r.mux.HandleFunc(p, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-		}
-	}
-	if a := r.get(alice, "/index.html"); a.status != http.StatusTeapot {
-		t.Errorf("the platform's own route answers %d", a.status)
-	}
-	if a := r.get(alice, "/v1/health"); a.status != 200 {
-		t.Errorf("health answers %d", a.status)
-	}
-}
-
-func TestBases(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Bases = []string{Path, Path + "/"} })
-	if a := r.get(alice, "/v1/exec/health"); a.status != 200 {
-		t.Errorf("health = %d", a.status)
-	}
-	for _, p := range []string{"/health", "/v1/health", "/files/x"} {
-		if a := r.get(alice, p); a.status != 404 {
-			t.Errorf("%s = %d, want not ours", p, a.status)
-		}
-	}
-	if !slices.Contains(r.prefixes, "/v1/exec/upload") || slices.Contains(r.prefixes, "/upload") {
-		t.Errorf("prefixes = %v", r.prefixes)
-	}
-}
-
-// A route that a platform rewrote to a path which was not declared stays shut,
-// and one that folds case is admitted like any other.
-func TestDriftAndCase(t *testing.T) {
-	r := newRig(t)
-	rewritten := http.NewServeMux()
-	rewritten.HandleFunc("/inner/", func(w http.ResponseWriter, q *http.Request) {
-		h, _ := r.mux.Handler(r.request("POST", "", "/v1/exec", nil))
-		h.ServeHTTP(w, q)
-	})
-	r.server.Config.Handler = rewritten
-	if a := r.post(alice, "/inner/exec", obj{"lang": "bash", "code": "true"}); a.status != 403 {
-		t.Errorf("an undeclared path answers %d", a.status)
-	}
-	r.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		h, _ := r.mux.Handler(r.request("POST", "", strings.ToLower(q.URL.Path), nil))
-		h.ServeHTTP(w, q) // the path itself keeps its case
-	})
-	if a := r.post("", "/V1/EXEC", obj{"lang": "bash", "code": "true"}); a.status != 401 {
-		t.Errorf("/V1/EXEC without a credential answers %d", a.status)
-	}
-	if a := r.post(alice, "/V1/EXEC", obj{"lang": "bash", "code": "true"}); a.status != 200 {
-		t.Errorf("/V1/EXEC with one answers %d", a.status)
 	}
 }
 
@@ -213,31 +74,6 @@ func TestProgramIsByteExact(t *testing.T) {
 	}
 	if res := r.exec(alice, "cat; echo end"); res.Stdout != "end\n" {
 		t.Errorf("stdin is not at its end: %q", res.Stdout)
-	}
-}
-
-func TestSessionsShareFilesAndNothingElse(t *testing.T) {
-	r := newRig(t)
-	one := r.exec(alice, "echo 1 > a.txt; mkdir -p out/2026; echo 2 > out/2026/r.csv; : > empty; X=1; cd out")
-	if got := fileNames(one.Files); got != "a.txt empty out/2026/r.csv" {
-		t.Fatalf("files = %s", got)
-	}
-	two := r.exec(alice, "cat a.txt; pwd | grep -c /out; echo X=$X", obj{"session_id": one.SessionID})
-	if two.SessionID != one.SessionID || two.Stdout != "1\n0\nX=\n" || len(two.Files) != 0 {
-		t.Errorf("second run = %+v", two)
-	}
-	// Continued through refs alone, as newer clients do.
-	three := r.exec(alice, "cat out/2026/r.csv; echo new > b.txt", obj{"files": one.Files})
-	if three.SessionID != one.SessionID || three.Stdout != "2\n" || fileNames(three.Files) != "b.txt (a.txt) (empty) (out/2026/r.csv)" {
-		t.Errorf("third run = %+v", three)
-	}
-	if n := r.shells.created.Load(); n != 1 {
-		t.Errorf("%d sandboxes for one session", n)
-	}
-	for _, f := range one.Files {
-		if a := r.get(alice, "/download/"+f.StorageSessionID+"/"+f.ID); a.status != 200 || int64(len(a.body)) != f.Size {
-			t.Errorf("download of %s: %d %q", f.Name, a.status, a.body)
-		}
 	}
 }
 
@@ -418,138 +254,6 @@ func TestRunForSubsystems(t *testing.T) {
 	if n := len(r.shells.live()); n != 0 {
 		t.Errorf("%d sandboxes left", n)
 	}
-}
-
-// Two runs in one session at the same time take turns.
-func TestRunsOfOneSessionTakeTurns(t *testing.T) {
-	r := newRig(t)
-	s := r.exec(alice, "echo 0 > n").SessionID
-	var wg sync.WaitGroup
-	for range 6 {
-		wg.Go(func() {
-			res := r.exec(alice, "n=$(cat n); echo $((n+1)) > n", obj{"session_id": s})
-			if res.SessionID != s || fileNames(res.Files) != "n" {
-				t.Errorf("%+v", res)
-			}
-		})
-	}
-	wg.Wait()
-	if got := r.content(s, "n"); got != "6\n" {
-		t.Errorf("n = %q: runs overlapped", got)
-	}
-}
-
-// The client may have gone on from a session that is not there any more.
-func TestSessionsThatAreNotThere(t *testing.T) {
-	r := newRig(t)
-	theirs := r.exec(mallory, "echo secret > s").SessionID
-	gone := r.exec(alice, "echo > x").SessionID
-	if err := r.End(t.Context(), "acme", gone); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{theirs, gone, "m_0123456789abcdef01234567", "AAAAAAAAAAAAAAAAAAAAA"} {
-		res := r.exec(alice, "ls", obj{"session_id": id})
-		if res.SessionID == id || len(res.SessionID) != 21 || res.Stdout != "" || res.Stderr != "" {
-			t.Errorf("session_id %s: %+v", id, res)
-		}
-	}
-	into[obj](t, r.post(alice, "/exec", obj{"lang": "bash", "code": "true", "session_id": "../x"}), 400)
-}
-
-// A session that ends between being found and being entered is as good as one
-// that was never there.
-func TestSessionVanishesWhileItsRunBegins(t *testing.T) {
-	r := newRig(t)
-	s := r.exec(rich, "echo 1 > f").SessionID
-	r.shells.onConnect = func() error {
-		r.shells.onConnect = nil
-		return r.End(t.Context(), "acme", s)
-	}
-	res := r.exec(rich, "ls", obj{"session_id": s})
-	if res.SessionID == s || res.Stdout != "" {
-		t.Errorf("%+v", res)
-	}
-	if u := r.usage(); len(u) != 2 || u[1].Session != res.SessionID {
-		t.Errorf("usage = %+v", u)
-	}
-	if n := len(r.shells.live()); n != 1 {
-		t.Errorf("%d sandboxes", n)
-	}
-}
-
-// A provider that does not answer proves nothing: the run is refused, not moved.
-func TestDoubtKeepsTheSession(t *testing.T) {
-	r := newRig(t)
-	one := r.exec(alice, "echo 1 > f")
-	down := &backend.Error{Kind: backend.KindUnavailable, Message: "dial 10.0.0.1: refused"}
-	r.shells.onList = func() error { return down }
-	for _, body := range []obj{{"session_id": one.SessionID}, {"files": one.Files}} {
-		body["lang"], body["code"] = "bash", "true"
-		a := r.post(alice, "/exec", body)
-		if e := into[obj](t, a, 503); e["code"] != "sandbox_unavailable" || strings.Contains(string(a.body), "10.0.0.1") {
-			t.Errorf("%s", a.body)
-		}
-	}
-	if n := r.shells.created.Load(); n != 1 {
-		t.Errorf("%d sandboxes were made", n)
-	}
-}
-
-func TestPausedSessionsWakeForWorkOnly(t *testing.T) {
-	r := newRig(t)
-	one := r.exec(alice, "echo 1 > f")
-	f := one.Files[0]
-	r.pause(one.SessionID)
-	for _, p := range []string{"/files/" + one.SessionID, "/sessions/" + one.SessionID + "/objects/" + f.ID} {
-		if e := into[obj](t, r.get(alice, p), 409); e["code"] != "session_paused" {
-			t.Errorf("%s: %v", p, e)
-		}
-	}
-	if n := r.shells.connects.Load(); n != 0 {
-		t.Errorf("looking woke the session %d times", n)
-	}
-	if a := r.get(alice, "/download/"+one.SessionID+"/"+f.ID); a.status != 200 || string(a.body) != "1\n" {
-		t.Errorf("download: %d %s", a.status, a.body)
-	}
-	r.pause(one.SessionID)
-	if res := r.exec(alice, "cat f", obj{"session_id": one.SessionID}); res.Stdout != "1\n" {
-		t.Errorf("%+v", res)
-	}
-}
-
-func TestProfilesAndWorkspaces(t *testing.T) {
-	r := newRig(t)
-	for header, want := range map[string]struct {
-		value string
-		code  string
-	}{
-		"X-CodeAPI-Expected-Profile":    {"stateful", "execution_profile_mismatch"},
-		"X-LibreChat-Code-Worker-ID":    {"w", "stateful_workspace_unsupported"},
-		"X-LibreChat-Code-Workspace-ID": {"w", "stateful_workspace_unsupported"},
-		"x-codeapi-expected-profile":    {"Default", ""},
-		"X-LibreChat-Code-Request-ID":   {"00000000-0000-0000-0000-000000000000", ""},
-	} {
-		q := r.request("POST", alice, "/exec", strings.NewReader(`{"lang":"bash","code":"true"}`))
-		q.Header.Set(header, want.value)
-		a := r.do(q)
-		if want.code == "" {
-			into[CodeResult](t, a, 200)
-		} else if e := into[obj](t, a, 409); e["error"] != want.code {
-			t.Errorf("%s: %s: %v", header, want.value, e)
-		}
-	}
-}
-
-func TestPanicsAreAnswered(t *testing.T) {
-	r := newRig(t)
-	r.shells.onCreate = func() error { panic("with a /secret/path") }
-	a := r.post(alice, "/exec", obj{"lang": "bash", "code": "true"})
-	e := into[obj](t, a, 500)
-	if e["error"] != "internal error" || strings.Contains(string(a.body), "secret") || !strings.Contains(r.log.String(), "/secret/path") {
-		t.Errorf("%s\n%s", a.body, r.log)
-	}
-	r.shells.onCreate = nil
-	r.exec(alice, "true") // the place in the queue was given back
 }
 
 func TestResultMarshalsForOldClients(t *testing.T) {
