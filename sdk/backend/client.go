@@ -22,14 +22,15 @@ import (
 // a goroutine; calls that stream (Run, ReadFile, WriteFile, terminals, ports,
 // Watch) have none. The connection stays the caller's.
 func NewClient(conn grpc.ClientConnInterface) Backend {
-	return &client{pb: pb.NewBackendClient(capped{conn}), grace: cancelGrace}
+	return &client{pb: pb.NewBackendClient(capped{conn}), grace: cancelGrace, overrun: overrun}
 }
 
 // client is the host's side of the wire.
 type client struct {
 	pb pb.BackendClient
-	// grace is how long a cancelled run may take to answer.
-	grace time.Duration
+	// grace is how long a cancelled run may take to answer, overrun how long one
+	// may take beyond its wall limit.
+	grace, overrun time.Duration
 }
 
 var _ interface {

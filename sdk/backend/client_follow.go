@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
 )
@@ -37,6 +38,10 @@ func (r *runCall) follow() (RunResult, error) {
 		if exited, err = r.frame(frame, &res); err != nil {
 			return RunResult{}, err
 		}
+		if exited {
+			// The stream ends now, or is ended: nothing more can come of it.
+			defer time.AfterFunc(r.grace, r.cancel).Stop()
+		}
 	}
 }
 
@@ -56,8 +61,8 @@ func (r *runCall) failed(err error) (RunResult, error) {
 			StdoutBytes: r.received.stdout, StderrBytes: r.received.stderr,
 			Message: "the plugin was lost while the program ran",
 		}
-		if r.caller.Err() != nil || r.received.deaf {
-			lost.Message = fmt.Sprintf("canceled; the plugin did not report within %v", r.grace)
+		if r.ctx.Err() != nil { // we gave up, after the grace
+			lost.Message = fmt.Sprintf("stopped; the plugin did not report within %v", r.grace)
 		}
 		return lost, nil
 	default:
@@ -82,6 +87,9 @@ func (r *runCall) frame(frame *pb.RunOut, res *RunResult) (exited bool, err erro
 			return false, violation(r.op, "a second start")
 		}
 		got.started = true
+		if wall := r.spec.Limits.Wall; wall > 0 && !r.detached {
+			r.watchdog = time.AfterFunc(wall+r.overrun, r.stop)
+		}
 		r.heard(r.io.Started)
 	case *pb.RunOut_Stdout:
 		got.stdout += int64(len(f.Stdout))

@@ -96,6 +96,9 @@ type runCall struct {
 	ctx    context.Context // the stream's
 	cancel context.CancelFunc
 	grace  time.Duration
+	// watchdog stops a run whose plugin does not keep its wall limit.
+	watchdog *time.Timer
+	overrun  time.Duration
 	// callCtx is for RunIO.Call: it ends with the caller or with the run.
 	callCtx    context.Context
 	cancelCall context.CancelFunc
@@ -139,7 +142,7 @@ func (c *client) openRun(
 		return nil, fromStatus(ctx, op, err)
 	}
 	r := &runCall{
-		op: op, caller: ctx, grace: c.grace,
+		op: op, caller: ctx, grace: c.grace, overrun: c.overrun,
 		inputs: newCredit(), stdin: newCredit(),
 		callIn: make(map[string]*pb.ControlCall),
 	}
@@ -174,6 +177,9 @@ func (c *client) openRun(
 // this moment ends with that Read.
 func (r *runCall) close() {
 	r.unwatch()
+	if r.watchdog != nil {
+		r.watchdog.Stop()
+	}
 	r.cancel()
 	r.cancelCall()
 	r.calls.Wait()

@@ -45,4 +45,7 @@ const (
 	deadlineExecDefault = 10 * time.Minute
 	// cancelGrace is how long a cancelled run may take to report what it left.
 	cancelGrace = 10 * time.Second
+	// overrun is how long after its wall limit a run may still take to stop the
+	// program and to find what changed. Then the host stops it.
+	overrun = 2 * time.Minute
 )
