@@ -31,8 +31,9 @@ MANIFESTS := $(PLUGINS:%=bin/plugins/%/plugin.yaml)
 
 build: bin/caisson $(MANIFESTS) ## write bin/caisson and bin/plugins
 
-# The order below is that of a cold build: the backend first, so that its
-# interpreters can compile while the go command works on the rest.
+# The order below is that of a cold build with -j: the backend before caisson, with
+# which it shares most packages, so that its interpreters can compile meanwhile;
+# the modules, which share nothing with either, beside both.
 program = $(GO) build -ldflags '-s -w' -o $(1) ./$(2)
 module  = GOOS=wasip1 GOARCH=wasm $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o $(1) ./$(2)
 # Checks the manifest, writes the digest into it, and replaces the files at once.
@@ -48,7 +49,7 @@ bin/caisson: $(SOURCES) | need-go bin/plugins/wasm/plugin.yaml
 	@$(call program,bin/.build/caisson,host/cmd/caisson)
 	@cp bin/.build/caisson $@.new && mv $@.new $@
 
-bin/plugins/languages/plugin.yaml: $(SOURCES) | need-go bin/caisson
+bin/plugins/languages/plugin.yaml: $(SOURCES) | need-go
 	@echo "building bin/plugins/languages"
 	@$(call module,bin/.build/languages,plugins/languages)
 	@$(call install,languages,plugins/languages)
