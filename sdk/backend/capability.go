@@ -168,12 +168,15 @@ type Terminal interface {
 
 // TerminalOpener opens terminals.
 type TerminalOpener interface {
-	// OpenTerminal needs a running sandbox; it never wakes one.
+	// OpenTerminal needs a running sandbox; it never wakes one. ctx bounds the
+	// opening only.
 	OpenTerminal(ctx context.Context, spec TerminalSpec) (Terminal, error)
 }
 
 // PortDialer reaches a TCP port inside a sandbox.
 type PortDialer interface {
+	// DialPort needs a running sandbox; it never wakes one. ctx bounds the dialling
+	// only.
 	DialPort(ctx context.Context, ref Ref, port int) (net.Conn, error)
 }
 
@@ -186,7 +189,8 @@ type DetachedStart struct {
 
 // DetachedRunner runs programs that outlive the request which began them.
 type DetachedRunner interface {
-	// StartRun returns once the program runs. Chunked inputs and stdin come from io.
+	// StartRun returns once the program runs. Chunked inputs and stdin come from io
+	// and are read before that; output is kept for AttachRun.
 	StartRun(ctx context.Context, spec DetachedStart, io RunIO) error
 	// AttachRun follows a run to its end: what is still kept of its output first,
 	// then what comes. Ending ctx detaches and leaves the run alone.

@@ -10,9 +10,6 @@ import (
 // a backend holds them in memory.
 const maxInline = 64 << 20
 
-// maxChanged bounds RunResult.Changed and Deleted where the spec names no limit.
-const maxChanged = 1 << 20
-
 // Check reports what is wrong with a spec, as a KindInvalidRequest naming the
 // field. The host and Serve call it before anything is spent, so that a backend
 // can rely on: a Ref, well-formed paths below DataDir, one source per input, at
@@ -174,7 +171,7 @@ func checkOutcome(r RunResult, root string, asked CollectSpec) error {
 	if (asked.Skip || r.CollectFailed) && len(r.Changed)+len(r.Deleted) > 0 {
 		return fmt.Errorf("changes reported although none were collected")
 	}
-	if limit := asked.MaxFiles; len(r.Changed) > maxChanged || limit > 0 && len(r.Changed) > limit {
+	if limit := asked.MaxFiles; len(r.Changed) > maxListed || limit > 0 && len(r.Changed) > limit {
 		return fmt.Errorf("%d changed files, more than asked for", len(r.Changed))
 	}
 	for i, e := range r.Changed {
@@ -191,7 +188,7 @@ func checkOutcome(r RunResult, root string, asked CollectSpec) error {
 			return fmt.Errorf("changed file %q is out of order or doubled", e.Path)
 		}
 	}
-	if len(r.Deleted) > maxChanged {
+	if len(r.Deleted) > maxListed {
 		return fmt.Errorf("%d deleted files", len(r.Deleted))
 	}
 	for _, p := range r.Deleted {

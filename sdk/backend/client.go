@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
 )
@@ -74,7 +75,7 @@ func unary[Req, Resp any](
 	return resp, fromStatus(ctx, op, err)
 }
 
-// listing collects the batches of a listing, at most maxListed items of it.
+// listing collects the batches of a listing.
 func listing[Req, Resp, P, T any](
 	ctx context.Context, op string, deadline time.Duration, req Req,
 	call func(context.Context, Req, ...grpc.CallOption) (grpc.ServerStreamingClient[Resp], error),
@@ -87,6 +88,7 @@ func listing[Req, Resp, P, T any](
 		return nil, fromStatus(ctx, op, err)
 	}
 	var out []T
+	bytes := 0
 	for {
 		resp, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -95,10 +97,12 @@ func listing[Req, Resp, P, T any](
 		if err != nil {
 			return nil, fromStatus(ctx, op, err)
 		}
-		for _, p := range batch(resp) {
-			if len(out) >= maxListed {
-				return nil, violation(op, "more than %d items", maxListed)
-			}
+		items := batch(resp)
+		bytes += proto.Size(any(resp).(proto.Message))
+		if len(out)+len(items) > maxListed || bytes > maxListedBytes {
+			return nil, violation(op, "a listing of more than %d items or %d bytes", maxListed, maxListedBytes)
+		}
+		for _, p := range items {
 			out = append(out, convert(p))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
 )
 
@@ -111,8 +113,9 @@ func (r *runCall) frame(frame *pb.RunOut, res *RunResult) (exited bool, err erro
 		}
 		res.Deleted = append(res.Deleted, fromBytes(f.Changed.GetDeleted())...)
 		res.MissingInputs = append(res.MissingInputs, fromBytes(f.Changed.GetMissingInputs())...)
-		if len(res.Changed) > maxChanged || len(res.Deleted) > maxChanged || len(res.MissingInputs) > maxChanged {
-			return false, violation(r.op, "more than %d changes", maxChanged)
+		got.changes += proto.Size(f.Changed)
+		if len(res.Changed)+len(res.Deleted)+len(res.MissingInputs) > maxListed || got.changes > maxListedBytes {
+			return false, violation(r.op, "more than %d changes or %d bytes of them", maxListed, maxListedBytes)
 		}
 	case *pb.RunOut_Usage:
 		res.Usage = fromPBUsage(f.Usage)
@@ -178,20 +181,21 @@ func (r *runCall) call(f *pb.ControlCall) error {
 		c = &pb.ControlCall{Id: f.GetId(), Name: f.GetName()}
 		r.callIn[f.GetId()] = c
 	}
-	if c.Input = append(c.Input, f.GetInput()...); len(c.GetInput()) > maxCall {
-		return violation(r.op, "a call with more than %d bytes of input", maxCall)
+	c.Input = append(c.Input, f.GetInput()...)
+	r.ioMu.Lock()
+	r.callBytes += len(f.GetInput())
+	if f.GetLast() {
+		r.open++
+	}
+	tooMuch := r.open > maxOpenCalls || r.callBytes > maxCallBytes
+	r.ioMu.Unlock()
+	if tooMuch || len(c.GetInput()) > maxCall {
+		return violation(r.op, "more open calls, or input of calls, than allowed")
 	}
 	if !f.GetLast() {
 		return nil
 	}
 	delete(r.callIn, f.GetId())
-	r.ioMu.Lock()
-	r.open++
-	tooMany := r.open > maxOpenCalls
-	r.ioMu.Unlock()
-	if tooMany {
-		return violation(r.op, "more than %d open calls", maxOpenCalls)
-	}
 	r.calls.Add(1)
 	go r.answer(ControlCall{ID: c.GetId(), Name: c.GetName(), Input: c.GetInput()})
 	return nil

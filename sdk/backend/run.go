@@ -122,7 +122,9 @@ type CollectSpec struct {
 // more: the backend stops the program.
 type RunIO interface {
 	// Input is the content of the Chunked input with that index in Inputs.
-	// Inputs are read in order, each once and to its end, before Started.
+	// Inputs are read in order, each once and to its end, before Started. When a
+	// run ends early, a Read of an input or of stdin may still be under way after
+	// Run returned; what it yields is lost.
 	Input(index int) (io.Reader, error)
 	// Stdin is the program's standard input when RunSpec.Stdin is set.
 	Stdin() io.Reader

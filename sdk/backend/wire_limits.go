@@ -21,14 +21,17 @@ const (
 
 // Bounds on what a peer may make us hold.
 const (
-	// maxListed bounds entries of one listing.
-	maxListed = 1 << 20
+	// maxListed and maxListedBytes bound one listing, or what one run changed.
+	maxListed      = 1 << 20
+	maxListedBytes = 256 << 20
 	// maxKeptOutput bounds a stream of a run whose spec names no limit.
 	maxKeptOutput = 256 << 20
 	// maxCall bounds the input and the result of one programmatic call.
 	maxCall = 64 << 20
-	// maxOpenCalls bounds the calls of one run that wait for an answer.
+	// maxOpenCalls bounds the calls of one run that wait for an answer, and
+	// maxCallBytes their input together.
 	maxOpenCalls = 256
+	maxCallBytes = 2 * maxCall
 	// defaultExecOutput is what ExecRequest.MaxOutputBytes means by zero.
 	defaultExecOutput = 1 << 20
 )
