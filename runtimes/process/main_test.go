@@ -39,12 +39,12 @@ func TestMain(m *testing.M) {
 	case "panic":
 		panic("before the handshake")
 	case "silent":
-		select {}
+		hang()
 	case "garbage":
 		for i := range 10_000 {
 			fmt.Printf("line %d of something else\n", i)
 		}
-		select {}
+		hang()
 	case "noise": // prints, then serves
 		fmt.Println("initialising some library")
 		fmt.Println("1|2|half|a handshake")
@@ -58,11 +58,19 @@ func TestMain(m *testing.M) {
 		}
 	case "handshake": // a line of its own and nothing behind it
 		fmt.Println(arg)
-		select {}
+		hang()
 	case "host":
 		hostTest(arg)
 	case "descendant":
-		select {}
+		hang()
+	}
+}
+
+// hang waits until the process is killed. An empty select would end it in a
+// program without cgo, where the runtime sees that nothing can ever wake it.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 
@@ -91,7 +99,7 @@ func serveTest(arg string) {
 		return b, nil
 	})
 	if arg == "stubborn" {
-		select {}
+		hang()
 	}
 }
 
