@@ -21,12 +21,11 @@ type Config struct {
 	// Keys are the service keys. Two keys of one ID count as one, so that a
 	// secret can be rotated while both are in use.
 	Keys []Key
-	// Bearer describes the tokens that are accepted; nil accepts none.
+	// Bearer describes the tokens that are accepted. Without it a token admits
+	// nobody, and beside a good key it is passed over: there is one tenant then,
+	// so it could not lead into another's, and some clients attach a token of
+	// their own issuer to every call.
 	Bearer *Bearer
-	// IgnoreBearer passes over bearer credentials beside a service key instead
-	// of refusing them. It is for deployments of one tenant whose clients attach
-	// tokens of an issuer Caisson knows nothing about, and excludes Bearer.
-	IgnoreBearer bool
 	// BrandOrg is the organisation of requests admitted by a service key alone;
 	// empty means DefaultBrandOrg.
 	BrandOrg string
@@ -54,7 +53,6 @@ type Wallets interface {
 type Admission struct {
 	keys             keyring
 	bearer           *verifier // nil: no token is accepted
-	ignoreBearer     bool
 	brandOrg         string
 	serviceKeyWallet host.Payer
 	wallets          Wallets
@@ -68,7 +66,7 @@ var _ host.Admission = (*Admission)(nil)
 // field. The caller must Close what New returns.
 func New(cfg Config) (*Admission, error) {
 	a := &Admission{
-		ignoreBearer: cfg.IgnoreBearer, brandOrg: cfg.BrandOrg, serviceKeyWallet: cfg.ServiceKeyWallet,
+		brandOrg: cfg.BrandOrg, serviceKeyWallet: cfg.ServiceKeyWallet,
 		wallets: cfg.Wallets, priced: cfg.Priced,
 	}
 	if a.brandOrg == "" {
@@ -84,9 +82,6 @@ func New(cfg Config) (*Admission, error) {
 		if err := checkOrg(string(a.serviceKeyWallet)); err != nil {
 			return nil, fmt.Errorf("admission: service key wallet %q: %w", a.serviceKeyWallet, err)
 		}
-	}
-	if cfg.IgnoreBearer && cfg.Bearer != nil {
-		return nil, errors.New("admission: ignore bearer: excludes a configured bearer issuer")
 	}
 	var err error
 	if a.keys, err = newKeyring(cfg.Keys); err != nil {
@@ -161,9 +156,6 @@ func (a *Admission) admit(r *http.Request) (host.Principal, error) {
 	if err != nil {
 		return host.Principal{}, err
 	}
-	if a.ignoreBearer {
-		given.bearer = ""
-	}
 	if given.none() {
 		return host.Principal{}, unauthorized("a service key or a bearer token is required", nil)
 	}
@@ -171,10 +163,11 @@ func (a *Admission) admit(r *http.Request) (host.Principal, error) {
 	if v.keyID, err = a.keys.admit(given.keys); err != nil {
 		return host.Principal{}, err
 	}
-	if given.bearer != "" {
-		if a.bearer == nil {
-			return host.Principal{}, unauthorized("bearer tokens are not accepted here; send only the service key", nil)
-		}
+	switch {
+	case given.bearer == "":
+	case a.bearer == nil && v.keyID == "":
+		return host.Principal{}, unauthorized("bearer tokens are not accepted here; send the service key", nil)
+	case a.bearer != nil:
 		claims, err := a.bearer.verify(r.Context(), given.bearer)
 		if err != nil {
 			return host.Principal{}, err

@@ -30,7 +30,6 @@ func TestAdmit(t *testing.T) {
 	both := newAdmission(t, Config{Keys: keys, Bearer: testBearer(i, fixed), ServiceKeyWallet: "house"})
 	onlyKeys := newAdmission(t, Config{Keys: keys, BrandOrg: "brand"})
 	onlyBearer := newAdmission(t, Config{Bearer: testBearer(i, fixed)})
-	ignoring := newAdmission(t, Config{Keys: keys, IgnoreBearer: true})
 	neither := newAdmission(t, Config{})
 
 	brand := host.Principal{Org: "default", Via: host.ViaServiceKey, KeyID: "main", Payer: "house"}
@@ -103,14 +102,12 @@ func TestAdmit(t *testing.T) {
 
 		{"only keys: key", onlyKeys, []string{"other secret"}, nil, host.Principal{Org: "brand", Via: host.ViaServiceKey, KeyID: "second"}, 0, ""},
 		{"only keys: bearer", onlyKeys, nil, []string{"Bearer " + good}, host.Principal{}, 401, "unauthorized"},
-		{"only keys: key and bearer", onlyKeys, []string{testSecret}, []string{"Bearer " + good}, host.Principal{}, 401, "unauthorized"},
+		{"only keys: key and bearer", onlyKeys, []string{testSecret}, []string{"Bearer " + good}, host.Principal{Org: "brand", Via: host.ViaServiceKey, KeyID: "main"}, 0, ""},
+		{"only keys: wrong key and bearer", onlyKeys, []string{"wrong"}, []string{"Bearer " + good}, host.Principal{}, 401, "unauthorized"},
 		{"only bearer: bearer", onlyBearer, nil, []string{"Bearer " + good}, user, 0, ""},
 		{"only bearer: key", onlyBearer, []string{testSecret}, nil, host.Principal{}, 401, "unauthorized"},
 		{"only bearer: empty key", onlyBearer, []string{""}, nil, host.Principal{}, 401, "unauthorized"},
 		{"only bearer: key and bearer", onlyBearer, []string{testSecret}, []string{"Bearer " + good}, host.Principal{}, 401, "unauthorized"},
-		{"ignoring: key and bearer", ignoring, []string{testSecret}, []string{"Bearer " + good}, host.Principal{Org: "default", Via: host.ViaServiceKey, KeyID: "main"}, 0, ""},
-		{"ignoring: bearer", ignoring, nil, []string{"Bearer " + good}, host.Principal{}, 401, "unauthorized"},
-		{"ignoring: wrong key and bearer", ignoring, []string{"wrong"}, []string{"Bearer " + good}, host.Principal{}, 401, "unauthorized"},
 
 		{"neither: nothing", neither, nil, nil, host.Principal{}, 503, "not_configured"},
 		{"neither: key", neither, []string{testSecret}, nil, host.Principal{}, 503, "not_configured"},
@@ -285,7 +282,6 @@ func TestNewRefuses(t *testing.T) {
 		{"one secret, two ids", Config{Keys: []Key{{"a", "s"}, {"b", "s"}}}, `service key "b": has the secret of service key "a"`},
 		{"brand org", Config{BrandOrg: "../x"}, "brand org"},
 		{"wallet", Config{ServiceKeyWallet: "a b"}, "service key wallet"},
-		{"ignore and verify", Config{IgnoreBearer: true, Bearer: &good}, "excludes"},
 		{"no issuer", Config{Bearer: edit(func(b *Bearer) { b.Issuer = "" })}, "issuer is empty"},
 		{"no audience", Config{Bearer: edit(func(b *Bearer) { b.Audiences = nil })}, "audiences"},
 		{"empty audience", Config{Bearer: edit(func(b *Bearer) { b.Audiences = []string{""} })}, "audiences"},

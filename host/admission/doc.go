@@ -22,6 +22,9 @@
 //	any      no org    403
 //	any      unknown   503: the issuer's keys cannot be fetched
 //
+// Where no issuer is configured, a token beside a valid key is passed over: all
+// requests are of one organisation. Alone it is 401.
+//
 // With neither keys nor an issuer configured every request is answered 503.
 // An empty header counts as a wrong credential, not as none: a client whose
 // configuration lost its key should hear of it.

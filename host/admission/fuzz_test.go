@@ -21,7 +21,7 @@ func FuzzCredentials(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], true, true)
 	}
-	a, err := New(Config{Keys: []Key{{"main", testSecret}}, IgnoreBearer: true})
+	a, err := New(Config{Keys: []Key{{"main", testSecret}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -154,9 +154,6 @@ func (c *checker) admission(a Admission) {
 	if a.Bearer == nil {
 		return
 	}
-	if a.IgnoreBearer {
-		c.fail("admission.ignore_bearer", "excludes bearer: keep one of them")
-	}
 	for _, required := range []struct{ key, value string }{
 		{"issuer", a.Bearer.Issuer}, {"jwks_url", a.Bearer.JWKSURL},
 	} {

@@ -136,10 +136,8 @@ type Admission struct {
 	// ServiceKeyWallet pays for runs under a service key; empty means that such
 	// runs are unbilled.
 	ServiceKeyWallet string `yaml:"service_key_wallet"`
-	// IgnoreBearer passes over tokens beside a service key instead of refusing
-	// them; it excludes Bearer.
-	IgnoreBearer bool `yaml:"ignore_bearer"`
-	// Bearer, when set, admits users by token.
+	// Bearer, when set, admits users by token. Without it a token beside a key is
+	// passed over.
 	Bearer *Bearer `yaml:"bearer"`
 }
 

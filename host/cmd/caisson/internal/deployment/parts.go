@@ -17,7 +17,6 @@ import (
 func (o Options) admission(d *Deployment, wallets admission.Wallets) (*admission.Admission, error) {
 	f := o.File.Admission
 	c := admission.Config{
-		IgnoreBearer:     f.IgnoreBearer,
 		BrandOrg:         o.File.BrandOrg,
 		ServiceKeyWallet: host.Payer(f.ServiceKeyWallet),
 		Wallets:          wallets,
