@@ -106,6 +106,17 @@ func TestRunVariants(t *testing.T) {
 	})
 }
 
+// languageRow is one row of the doctor's table of languages: id, name, what runs
+// it, and why nothing does.
+var languageRow = regexp.MustCompile(`(?m)^([a-z0-9]+) {2,}(\S.*?) {2,}(\S.*?) {2,}(\S.*)$`)
+
+// languages splits the table off a report.
+func languages(report string) (rest string, rows [][]string) {
+	before, table, _ := strings.Cut(report, "\nLANGUAGE ")
+	table, after, _ := strings.Cut(table, "\n\n")
+	return before + "\n" + after, languageRow.FindAllStringSubmatch(table, -1)
+}
+
 // normal replaces what differs between machines and builds.
 func normal(p place, s string) string {
 	s = strings.NewReplacer(p.data, "DATA", plugins, "PLUGINS").Replace(s)
@@ -138,7 +149,20 @@ func TestDoctor(t *testing.T) {
 	if r.code != 0 || r.stderr != "" {
 		t.Errorf("exit %d, stderr %q", r.code, r.stderr)
 	}
-	golden(t, "doctor.txt", normal(p, r.stdout))
+	rest, rows := languages(r.stdout)
+	golden(t, "doctor.txt", normal(p, rest))
+	if len(rows) < 13 {
+		t.Errorf("%d languages are listed, want at least the 13 of the wire: %s", len(rows), r.stdout)
+	}
+	for _, row := range rows {
+		id, runsOn, why := row[1], row[3], row[4]
+		if (runsOn == "-") == (why == "-") {
+			t.Errorf("%s: runs on %q and does not because of %q", id, runsOn, why)
+		}
+		if id == "py" && !strings.Contains(runsOn, "3.") {
+			t.Errorf("py runs on %q, want CPython's version", runsOn)
+		}
+	}
 
 	// Beside a server, with everything set.
 	secret := strings.Repeat("s", 32)
@@ -148,7 +172,8 @@ func TestDoctor(t *testing.T) {
 	if r.code != 0 || strings.Contains(r.stdout, testKey) || strings.Contains(r.stdout, secret) {
 		t.Errorf("exit %d\n%s", r.code, r.stdout)
 	}
-	golden(t, "doctor-beside-server.txt", normal(p, r.stdout))
+	rest, _ = languages(r.stdout)
+	golden(t, "doctor-beside-server.txt", normal(p, rest))
 	r = p.run(t, "", p.flags("doctor", "--json")...)
 	if !strings.Contains(r.stdout, `"ok": true`) || strings.Contains(r.stdout, testKey) || strings.Contains(r.stdout, secret) {
 		t.Errorf("--json: %s", r.stdout)
