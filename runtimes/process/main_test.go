@@ -145,6 +145,18 @@ func (b *testBackend) Exec(ctx context.Context, r backend.ExecRequest) (backend.
 			return backend.ExecResult{}, err
 		}
 		return backend.ExecResult{Stop: backend.StopExit, ExitCode: c.Process.Pid}, nil
+	case "term": // is told to end during the call, which takes a little longer
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			return backend.ExecResult{}, err
+		}
+		timer := time.NewTimer(100 * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return backend.ExecResult{Stop: backend.StopExit, Stdout: []byte("finished")}, nil
+		case <-ctx.Done():
+			return backend.ExecResult{}, ctx.Err()
+		}
 	case "flood":
 		for i := range 100_000 {
 			b.log.Info("flood", "line", i)

@@ -9,6 +9,7 @@
 // On Linux a plugin dies with its host, and the verified file itself is executed
 // rather than its path. Elsewhere the plugin watches for its host (see
 // backend.Serve), and the file must not be replaced between check and start.
+// Windows is not supported: plugins listen on unix sockets.
 package process
 
 import (

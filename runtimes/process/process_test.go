@@ -176,6 +176,7 @@ func TestStartFails(t *testing.T) {
 		{name: "not executable", change: func(s *Spec) { s.Path = file("plain", 0o644, "x") }, want: []string{"plain: not executable", "chmod +x"}},
 		{name: "writable by others", change: func(s *Spec) { s.Path = file("open", 0o777, "x") }, want: []string{"lets others write", "chmod go-w"}},
 		{name: "no program", change: func(s *Spec) { s.Path = file("text", 0o755, "hello") }, want: []string{"execute", "text", "exec format error"}},
+		{name: "no interpreter", change: func(s *Spec) { s.Path = file("script", 0o755, "#!/no/such/interpreter\n") }, want: []string{"execute", "loader or interpreter is missing"}},
 		{name: "truncated", change: func(s *Spec) {
 			b, err := os.ReadFile(exe)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -46,6 +47,10 @@ func (r *launch) make(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, e
 
 // environment is the allow-list, what go-plugin's handshake needs, and ours.
 func (r *launch) environment(fromGoPlugin []string) []string {
+	level := r.logs.log.GetLevel()
+	if level == hclog.Off {
+		level = hclog.Warn // kept for ExitCause
+	}
 	env := append([]string{}, r.spec.Env...)
 	for _, kv := range fromGoPlugin {
 		if !strings.HasPrefix(kv, "PLUGIN_UNIX_SOCKET_DIR=") {
@@ -55,7 +60,7 @@ func (r *launch) environment(fromGoPlugin []string) []string {
 	return append(env,
 		"PLUGIN_UNIX_SOCKET_DIR="+r.sockets.path,
 		pluginwire.EnvHostPID+"="+strconv.Itoa(os.Getpid()),
-		pluginwire.EnvLogLevel+"="+r.logs.log.GetLevel().String(),
+		pluginwire.EnvLogLevel+"="+level.String(),
 	)
 }
 
@@ -70,7 +75,11 @@ func (r *launch) start(ctx context.Context) error {
 	}
 	r.shake = newHandshake(r.sockets.check, r.logs)
 	c, err := spawn(r.cmd, r.bin, r.shake, r.logs.writer())
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// The file itself is open: what is missing is what would load it.
+		return fmt.Errorf("execute %s: its loader or interpreter is missing on this machine, or /proc is not mounted: %w", r.spec.Path, withoutPath(err))
+	case err != nil:
 		return fmt.Errorf("execute %s: %w", r.spec.Path, withoutPath(err))
 	}
 	r.proc = c
