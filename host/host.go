@@ -53,7 +53,7 @@ type Host struct {
 	life    context.Context
 	end     context.CancelFunc
 	tasks   sync.WaitGroup
-	sockets string
+	sockets *sockets
 	closers []func(context.Context) error // modules, in order of loading
 	closed  sync.Once
 	closing error
@@ -153,12 +153,11 @@ func (h *Host) newSupervisor(f found) (*supervisor, error) {
 	if _, err := f.m.Negotiate(backendProtocols); err != nil {
 		return nil, err
 	}
-	if h.sockets == "" {
-		dir, err := socketRoot()
-		if err != nil {
-			return nil, fmt.Errorf("make a directory for plugin sockets: %w", err)
+	if h.sockets == nil {
+		var err error
+		if h.sockets, err = newSockets(); err != nil {
+			return nil, err
 		}
-		h.sockets = dir
 	}
 	env := allowedEnv(f.m.Env, os.LookupEnv)
 	for name, dir := range map[string]string{
@@ -176,7 +175,7 @@ func (h *Host) newSupervisor(f found) (*supervisor, error) {
 	}
 	slices.Sort(env)
 	return &supervisor{
-		found: f, env: env, sockets: h.sockets, log: h.log.Named(f.m.Name), life: h.life, now: h.o.Now,
+		found: f, env: env, sockets: h.sockets.dir, log: h.log.Named(f.m.Name), life: h.life, now: h.o.Now,
 	}, nil
 }
 
@@ -224,8 +223,8 @@ func (h *Host) Close(ctx context.Context) error {
 		for _, c := range slices.Backward(h.closers) {
 			errs = append(errs, c(ctx))
 		}
-		if h.sockets != "" {
-			errs = append(errs, os.RemoveAll(h.sockets))
+		if h.sockets != nil {
+			errs = append(errs, h.sockets.close())
 		}
 		h.closing = errors.Join(errs...)
 	})

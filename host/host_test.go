@@ -39,7 +39,7 @@ func TestOpenStartsConfiguresAndStops(t *testing.T) {
 	if st := h.Plugins(); len(st) != 1 || st[0].State != PluginReady {
 		t.Errorf("plugins = %+v", st)
 	}
-	sockets := h.sockets
+	sockets := h.sockets.dir
 	for range 2 {
 		if err := h.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -272,10 +271,6 @@ func allowedEnv(names []string, lookup func(string) (string, bool)) []string {
 	}
 	return env
 }
-
-// socketRoot is a short private directory: unix socket paths end at 107 bytes,
-// which a deep data directory would pass.
-func socketRoot() (string, error) { return os.MkdirTemp("", "caisson-") }
 
 // emptyConfig stands for a config that says nothing.
 var emptyConfig = json.RawMessage("{}")

@@ -29,8 +29,10 @@ func (d *door) isReady(ctx context.Context) error {
 		// Not with the request's own end: the answer is everybody's.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readinessTimeout)
 		defer cancel()
-		d.ready.err = d.host.Ready(ctx)
-		d.ready.until = now.Add(readinessTTL)
+		d.ready.err, d.ready.until = d.host.Ready(ctx), now
+		if d.ready.err == nil { // whoever waits for readiness hears of it at once
+			d.ready.until = now.Add(readinessTTL)
+		}
 	}
 	return d.ready.err
 }

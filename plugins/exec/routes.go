@@ -177,10 +177,10 @@ func (d *door) line(path string, r *http.Request, out *response, start time.Time
 	}
 	level := hclog.Info
 	switch {
-	case status >= http.StatusInternalServerError:
-		level = hclog.Warn
 	case path == healthPath:
 		level = hclog.Debug // a probe asks every few seconds
+	case status >= http.StatusInternalServerError:
+		level = hclog.Warn
 	}
 	d.log.Log(level, "request", args...)
 }

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketPrefix begins the names of directories for plugin sockets.
+const socketPrefix = "caisson-sockets-"
+
+// sockets is the directory for the sockets of one host's plugins. It is in the
+// temporary directory because the path of a unix socket ends at 107 bytes, which
+// a deep data directory would pass. The host holds a lock on it, so that what a
+// killed host left can be told from what a living one uses.
+type sockets struct {
+	dir  string
+	lock *os.File
+}
+
+// newSockets makes a private directory and removes those of dead hosts.
+func newSockets() (*sockets, error) {
+	dir, err := os.MkdirTemp("", socketPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for plugin sockets: %w", err)
+	}
+	s := &sockets{dir: dir}
+	if s.lock, err = lockDir(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the directory for plugin sockets: %w", err), os.RemoveAll(dir))
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), socketPrefix+"*"))
+	if err != nil {
+		return s, nil // nobody's loss: the name of the temporary directory is odd
+	}
+	for _, d := range left {
+		if lock, err := lockDir(d); err == nil { // nobody holds it
+			_ = os.RemoveAll(d) // somebody else's cannot be removed, and need not be
+			lock.Close()
+		}
+	}
+	return s, nil
+}
+
+// lockDir takes the lock of a directory, or fails at once.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (s *sockets) close() error {
+	return errors.Join(os.RemoveAll(s.dir), s.lock.Close())
+}
