@@ -29,15 +29,21 @@ type Backend struct {
 	*generic.Runner
 	base string
 
-	mu      sync.Mutex
-	configs map[string]json.RawMessage
-	boxes   map[backend.Ref]*box
+	mu        sync.Mutex
+	configs   map[string]json.RawMessage
+	boxes     map[backend.Ref]*box
+	snapshots map[string]snapshot
+	runs      map[string]*detached
 }
 
 var _ interface {
 	backend.Backend
 	backend.Pauser
 	backend.KeepAliver
+	backend.Snapshotter
+	backend.PortDialer
+	backend.DetachedRunner
+	backend.Watcher
 } = (*Backend)(nil)
 
 // box is one sandbox.
@@ -52,9 +58,11 @@ type box struct {
 // New makes a backend that keeps its sandboxes below base.
 func New(base string) *Backend {
 	b := &Backend{
-		base:    base,
-		configs: make(map[string]json.RawMessage),
-		boxes:   make(map[backend.Ref]*box),
+		base:      base,
+		configs:   make(map[string]json.RawMessage),
+		boxes:     make(map[backend.Ref]*box),
+		snapshots: make(map[string]snapshot),
+		runs:      make(map[string]*detached),
 	}
 	b.Runner = generic.New(b, generic.Options{})
 	return b
@@ -64,6 +72,9 @@ func New(base string) *Backend {
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, d := range b.runs {
+		d.cancel()
+	}
 	for _, x := range b.boxes {
 		_ = x.root.Close()
 	}
@@ -72,11 +83,15 @@ func (b *Backend) Close() error {
 
 // Info implements backend.Backend.
 func (b *Backend) Info(context.Context) (backend.Info, error) {
+	caps := []backend.Capability{
+		backend.CapMetadata, backend.CapList, backend.CapNames, backend.CapFSEnum, backend.CapPause, backend.CapTTLRefresh,
+		backend.CapSnapshots, backend.CapDialPort, backend.CapDetached, backend.CapWatch,
+	}
+	if hasTerminals {
+		caps = append(caps, backend.CapTerminals)
+	}
 	return backend.Info{
-		Name: "host", Version: "0.0.0",
-		Capabilities: []backend.Capability{
-			backend.CapMetadata, backend.CapList, backend.CapNames, backend.CapFSEnum, backend.CapPause, backend.CapTTLRefresh,
-		},
+		Name: "host", Version: "0.0.0", Capabilities: caps,
 		Languages: []backend.LanguageSupport{{ID: "bash", Toolchain: "sh"}},
 	}, nil
 }
@@ -200,8 +215,8 @@ func (b *Backend) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 	switch {
 	case spec.Session == "" || strings.ContainsAny(spec.Session, "/\x00") || spec.Metadata.Session != spec.Session:
 		return backend.Sandbox{}, backend.Errorf(backend.KindInvalidRequest, op, "session is not a name, or not that of the metadata")
-	case spec.Network.Mode == backend.NetworkOpen || len(spec.Network.Allow) > 0 || len(spec.Volumes) > 0 || spec.Template != "" || spec.Snapshot != "":
-		return backend.Sandbox{}, backend.Errorf(backend.KindUnsupported, op, "networks, volumes, templates and snapshots")
+	case spec.Network.Mode == backend.NetworkOpen || len(spec.Network.Allow) > 0 || len(spec.Volumes) > 0 || spec.Template != "":
+		return backend.Sandbox{}, backend.Errorf(backend.KindUnsupported, op, "networks, volumes and templates")
 	case spec.Timeout.Mode == backend.TimeoutNever:
 		return backend.Sandbox{}, backend.Errorf(backend.KindUnsupported, op, "sandboxes that never end")
 	}
@@ -216,6 +231,12 @@ func (b *Backend) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 	dir, err := os.MkdirTemp(b.base, "box")
 	if err != nil {
 		return backend.Sandbox{}, backend.Errorf(backend.KindInternal, op, "%w", err)
+	}
+	if spec.Snapshot != "" {
+		if err := b.restore(spec.Config, spec.Snapshot, dir); err != nil {
+			_ = os.RemoveAll(dir)
+			return backend.Sandbox{}, err
+		}
 	}
 	for _, d := range []string{backend.DataDir, backend.TmpDir, "/stage"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

@@ -32,6 +32,6 @@ func TestConformance(t *testing.T) {
 			"run/directory":    "programs see the machine's own paths",
 			"run/program_gone": "programs see the machine's own paths",
 		},
-		ShortRun: 400 * time.Millisecond,
+		ShortRun: 800 * time.Millisecond,
 	})
 }

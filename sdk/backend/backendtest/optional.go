@@ -12,6 +12,12 @@ func (k *kit) optionalChecks() []check {
 	return []check{
 		{"pause", k.optionalPause},
 		{"keep_alive", k.optionalKeepAlive},
+		{"snapshot", k.optionalSnapshot},
+		{"terminal", k.optionalTerminal},
+		{"dial_port", k.optionalDialPort},
+		{"detached", k.optionalDetached},
+		{"detached_absent", k.optionalDetachedAbsent},
+		{"watch", k.optionalWatch},
 		{"control", k.optionalControl},
 	}
 }

@@ -56,7 +56,7 @@ func (k *kit) stopTimeout(t *testing.T) {
 func (k *kit) stopTimeoutOfAllSteps(t *testing.T) {
 	spec := k.runSpec(k.sandbox(t))
 	spec.Limits.Wall = k.ShortRun
-	half := backend.Step{Argv: k.Probe.Argv, Args: []string{"sleep", millis(k.ShortRun * 2 / 3)}}
+	half := backend.Step{Argv: k.Probe.Argv, Args: []string{"sleep", millis(k.ShortRun * 11 / 20)}}
 	spec.Steps = []backend.Step{half, half}
 	if o := k.do(t, spec, nil); o.Stop != backend.StopTimeout || o.Step != 1 {
 		t.Errorf("stop %q in step %d, want timeout in step 1", o.Stop, o.Step)
