@@ -169,7 +169,7 @@ func sendContent(r io.Reader, send func([]byte) error) error {
 			}
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // a wrapped EOF is no end of content
+		case err == io.EOF: // a wrapped EOF is no end of content
 			return nil
 		case err != nil:
 			return sourceError{err}

@@ -154,7 +154,7 @@ func (r *runCall) sendStream(content io.Reader, c *credit, send func(p []byte, l
 			p = p[m:]
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // a wrapped EOF is no end of content
+		case err == io.EOF: // a wrapped EOF is no end of content
 			return send(nil, true)
 		case err != nil:
 			return sourceError{err}
