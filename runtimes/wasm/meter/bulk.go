@@ -26,6 +26,13 @@ func (w *rewriter) slicedBody(k helper) buffer {
 		shift = refsPerUnitShift
 		slice = sliceBytes / refBytes
 	}
+	if s := w.source(k); s.segment && s.length <= uint64(slice) {
+		// There is no more to copy than a slice.
+		w.chargeLocal(&b, bulkCost, length, shift)
+		k.instruction(&b, to, from, length)
+		b.op(opEnd)
+		return b
+	}
 	// The usual case: no longer than a slice.
 	b.get(length)
 	b.i32(slice)
@@ -171,9 +178,10 @@ func (w *rewriter) source(k helper) space {
 		return space{table: k.b}
 	case helpMemoryInit:
 		return space{segment: true, length: w.module.segmentBytes(k.a)}
-	default:
+	case helpTableInit:
 		return space{segment: true, length: uint64(w.module.elements[k.a])}
 	}
+	return space{}
 }
 
 // instruction writes the instruction with its operands.

@@ -21,23 +21,25 @@ const (
 // sliceBytes is how much of a bulk instruction is done at once.
 const sliceBytes = 1 << 20
 
-// charge takes a constant off the counter and, if check, calls the host when the
+// charge takes a constant off the counter and, if look, calls the host when the
 // counter is below zero.
-func (w *rewriter) charge(b *buffer, cost int64, check bool) {
-	w.getCounter(b)
-	b.i64(cost)
-	b.op(opI64Sub)
-	w.setCounter(b)
-	if check {
-		w.check(b)
+func (w *rewriter) charge(b *buffer, cost int64, look bool) {
+	if cost > 0 {
+		w.getCounter(b)
+		b.i64(cost)
+		b.op(opI64Sub)
+		w.setCounter(b)
+	}
+	if look {
+		w.look(b)
 	}
 }
 
 func (w *rewriter) getCounter(b *buffer) { b.op(opGlobalGet); b.u32(w.counter) }
 func (w *rewriter) setCounter(b *buffer) { b.op(opGlobalSet); b.u32(w.counter) }
 
-// check calls the host if the counter is below zero.
-func (w *rewriter) check(b *buffer) {
+// look calls the host if the counter is below zero.
+func (w *rewriter) look(b *buffer) {
 	w.getCounter(b)
 	b.i64(0)
 	b.op(opI64LtS, opIf, blockVoid)
@@ -52,12 +54,11 @@ func (w *rewriter) chargeLocal(b *buffer, cost int64, local uint32, shift int32)
 	b.get(local)
 	b.i32(shift)
 	b.op(opI32ShrU)
-	b.op(opI64ExtendU)
-	b.op(opI64Sub)
+	b.op(opI64ExtendU, opI64Sub)
 	b.i64(cost)
 	b.op(opI64Sub)
 	w.setCounter(b)
-	w.check(b)
+	w.look(b)
 }
 
 // sliceBody calls the callback with its constant arguments and drops its results.
@@ -80,16 +81,6 @@ func (w *rewriter) sliceBody() buffer {
 	for range w.callback.results {
 		b.op(opDrop)
 	}
-	b.op(opEnd)
-	return b
-}
-
-// chargeBody charges for the argument and returns it.
-func (w *rewriter) chargeBody(shift int32) buffer {
-	var b buffer
-	b.u32(0)
-	w.chargeLocal(&b, bulkCost, 0, shift)
-	b.get(0)
 	b.op(opEnd)
 	return b
 }
@@ -130,7 +121,7 @@ func (w *rewriter) growBody(k helper) buffer {
 	b.op(opI64Sub)
 	w.setCounter(&b)
 	b.op(opEnd)
-	w.check(&b)
+	w.look(&b)
 	b.get(result)
 	b.op(opEnd)
 	return b

@@ -5,9 +5,9 @@ import "encoding/binary"
 // buffer is a part of the module that is written.
 type buffer []byte
 
-func (b *buffer) raw(p []byte)      { *b = append(*b, p...) }
+func (b *buffer) raw(p []byte)       { *b = append(*b, p...) }
 func (b *buffer) op(opcodes ...byte) { *b = append(*b, opcodes...) }
-func (b *buffer) u32(v uint32)      { *b = binary.AppendUvarint(*b, uint64(v)) }
+func (b *buffer) u32(v uint32)       { *b = binary.AppendUvarint(*b, uint64(v)) }
 
 // signed writes a signed LEB128 number.
 func (b *buffer) signed(v int64) {

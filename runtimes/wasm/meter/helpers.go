@@ -9,9 +9,7 @@ type helper struct {
 type helperKind uint8
 
 const (
-	helpSlice       helperKind = iota // calls the host
-	helpChargeBytes                   // charges for its argument in bytes, and returns it
-	helpChargeRefs                    // the same for references
+	helpSlice helperKind = iota // calls the host
 	helpMemoryGrow
 	helpMemoryFill
 	helpMemoryCopy
@@ -65,7 +63,7 @@ func (w *rewriter) signature(k helper) (params, results []byte) {
 	switch k.kind {
 	case helpSlice:
 		return nil, nil
-	case helpChargeBytes, helpChargeRefs, helpMemoryGrow:
+	case helpMemoryGrow:
 		return []byte{i}, []byte{i}
 	case helpTableGrow:
 		return []byte{w.module.tables[k.a].elem, i}, []byte{i}
@@ -84,10 +82,6 @@ func (w *rewriter) helperBody(k helper) buffer {
 	switch k.kind {
 	case helpSlice:
 		return w.sliceBody()
-	case helpChargeBytes:
-		return w.chargeBody(bytesPerUnitShift)
-	case helpChargeRefs:
-		return w.chargeBody(refsPerUnitShift)
 	case helpMemoryGrow, helpTableGrow:
 		return w.growBody(k)
 	case helpSeek:

@@ -138,6 +138,7 @@ func parse(data []byte, lim Limits) (*module, error) {
 		{secTable, m.readTables},
 		{secMemory, m.readMemories},
 		{secGlobal, m.readGlobals},
+		{secElement, func(r *reader) { m.readElements(r, nil, nil) }},
 		{secDataCount, m.readDataCount},
 		{secData, m.readData},
 	} {
@@ -150,6 +151,9 @@ func parse(data []byte, lim Limits) (*module, error) {
 		if r.err != nil {
 			return nil, r.err
 		}
+	}
+	if m.sections[secData] == nil && m.dataCount != 0 {
+		return nil, &Error{Reason: ErrMalformed, Section: sectionNames[secDataCount], Function: -1, Offset: -1, Detail: "without a data section"}
 	}
 	return m, nil
 }

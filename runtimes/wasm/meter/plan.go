@@ -1,21 +1,32 @@
 package meter
 
 // A body is charged at points. The cost of every instruction belongs to exactly
-// one point, the last one from which control cannot fail to reach it; so code that
-// two ways lead to shares the point ahead of where they part, and the arms of an
-// if have points of their own. A point takes what it is worth off the counter when
-// control passes it. Points at function entries and loop headers also look whether
-// the counter is spent.
+// one point, the last one from which control cannot fail to reach it; so code in
+// which two ways meet again shares the point ahead of where they parted, and the
+// arms of an if have points of their own. A point takes what it is worth off the
+// counter when control passes it. Some points also look whether the counter is
+// spent: looking costs more than charging, and is done where control could
+// otherwise go on for long.
 
 // point is a place where the counter is charged.
 type point struct {
-	at     int // offset in the module
-	weight int64
-	check  bool
-	// parent is the point control came from, or -1.
+	at int // offset in the module
+	// weight is the cost of the instructions that belong to it, and lumped that of
+	// other points that is charged here.
+	weight, lumped int64
+	// hidden is what quiet functions that are called here cost at most. They charge
+	// for it themselves.
+	hidden int64
+	// look says that control looks whether the counter is spent.
+	look bool
+	// exit marks the place ahead of an instruction that may leave the function, where
+	// nothing is charged.
+	exit bool
+	// parent is the point that control came from.
 	parent int
-	lumped int64
 }
+
+func (c *point) cost() int64 { return c.weight + c.lumped }
 
 // frame is a block, loop, if or function that is open.
 type frame struct {
@@ -31,23 +42,40 @@ type frame struct {
 // dead is the point of code that control cannot reach.
 const dead = -1
 
+// The values from which CPython gains nothing by larger ones.
+const (
+	// quietCost is the cost up to which a point need not look at the counter, and
+	// quietSum what such points of one function may cost together, about a tenth of a
+	// millisecond.
+	quietCost = 64
+	quietSum  = 256 << 10
+	// quietExit is the cost from which a function that calls others looks when it is
+	// left: a deep recursion returns through all its frames.
+	quietExit = 256
+	// quietCall is the cost up to which a function does not look at all.
+	quietCall = 256
+)
+
 // plan places the points of one body.
 type plan struct {
 	points []point
 	frames []frame
 	// cur is the point that pays for the next instruction.
-	cur int
-	// calls says that the body has loops or calls.
-	calls bool
+	cur   int
 	loops int
+	// callees are the functions called by index, up to a number, and wild says that
+	// there are loops, more calls or calls of unknown functions.
+	callees     []uint32
+	calls, wild bool
 }
 
 func (p *plan) begin(at int) {
-	p.points = append(p.points[:0], point{at: at, check: true, parent: -1})
-	p.frames = append(p.frames[:0], frame{op: opBlock, entry: 0, reaches: 0})
+	p.points = append(p.points[:0], point{at: at, look: true})
+	p.frames = append(p.frames[:0], frame{op: opBlock})
 	p.cur = 0
-	p.calls = false
 	p.loops = 0
+	p.callees = p.callees[:0]
+	p.calls, p.wild = false, false
 }
 
 func (p *plan) spend(weight int64) {
@@ -56,15 +84,14 @@ func (p *plan) spend(weight int64) {
 	}
 }
 
-func (p *plan) newPoint(at, parent int, check bool) int {
-	p.points = append(p.points, point{at: at, check: check, parent: parent})
+func (p *plan) newPoint(at, parent int, look bool) int {
+	p.points = append(p.points, point{at: at, look: look, parent: parent})
 	return len(p.points) - 1
 }
 
-// open enters a block, loop or if whose first instruction is at.
+// open enters a block, loop or if whose first instruction is at an offset.
 func (p *plan) open(op byte, at int) {
-	f := frame{op: op, entry: p.cur, reaches: len(p.frames)}
-	p.frames = append(p.frames, f)
+	p.frames = append(p.frames, frame{op: op, entry: p.cur, reaches: len(p.frames)})
 	if p.cur == dead {
 		return
 	}
@@ -72,32 +99,30 @@ func (p *plan) open(op byte, at int) {
 	case opLoop:
 		p.cur = p.newPoint(at, p.cur, true)
 		p.loops++
+		p.wild = true
 	case opIf:
 		p.cur = p.newPoint(at, p.cur, false)
 	}
 }
 
-// alternative enters the else of the innermost if.
+// alternative enters the else of the innermost if, and reports whether there is
+// one that waits for it.
 func (p *plan) alternative(at int) bool {
 	f := &p.frames[len(p.frames)-1]
 	if f.op != opIf {
 		return false
 	}
 	f.op = opElse
-	if p.cur != dead {
-		f.targeted = true
-	}
-	if f.entry != dead {
+	f.targeted = f.targeted || p.cur != dead
+	if p.cur = dead; f.entry != dead {
 		p.cur = p.newPoint(at, f.entry, false)
-	} else {
-		p.cur = dead
 	}
 	return true
 }
 
-// close leaves the innermost frame; at is behind its end. It reports whether the
-// function is over.
-func (p *plan) close(at int) bool {
+// end leaves the innermost frame; next is the offset of what follows. It reports
+// whether the function is over.
+func (p *plan) end(next int) bool {
 	last := len(p.frames) - 1
 	f := p.frames[last]
 	p.frames = p.frames[:last]
@@ -107,27 +132,27 @@ func (p *plan) close(at int) bool {
 	parent := &p.frames[last-1]
 	parent.reaches = min(parent.reaches, f.reaches)
 	switch {
-	case f.entry == dead,
-		p.cur == dead && !f.targeted && f.op != opIf:
+	case f.entry == dead, p.cur == dead && !f.targeted && f.op != opIf:
 		p.cur = dead
 	case f.reaches < last:
-		p.cur = p.newPoint(at, f.entry, false)
+		// Some of what went in has left for elsewhere.
+		p.cur = p.newPoint(next, f.entry, false)
 	default:
 		p.cur = f.entry
 	}
 	return false
 }
 
-// branch notes a branch to a label, and reports whether there is such a label.
-func (p *plan) branch(label uint32) bool {
-	if uint64(label) >= uint64(len(p.frames)) {
-		return false
-	}
+// branch notes that the instruction at an offset may branch to a label.
+func (p *plan) branch(at int, label uint32) {
 	if p.cur == dead {
-		return true
+		return
 	}
-	p.reach(len(p.frames) - 1 - int(label))
-	return true
+	target := len(p.frames) - 1 - int(label)
+	p.reach(target)
+	if target == 0 {
+		p.exits(at)
+	}
 }
 
 // reach notes a branch to a frame by its place.
@@ -139,6 +164,21 @@ func (p *plan) reach(target int) {
 	}
 }
 
+// exits notes that the instruction at an offset may leave the function.
+func (p *plan) exits(at int) {
+	if last := p.points[len(p.points)-1]; p.cur != dead && !(last.exit && last.at == at) {
+		p.points = append(p.points, point{at: at, exit: true})
+	}
+}
+
+// leave ends code that returns or calls in the place of returning.
+func (p *plan) leave() {
+	if p.cur != dead {
+		p.reach(0)
+		p.cur = dead
+	}
+}
+
 // conditional starts the code that runs if a conditional branch is not taken.
 func (p *plan) conditional(at int) {
 	if p.cur != dead {
@@ -146,27 +186,73 @@ func (p *plan) conditional(at int) {
 	}
 }
 
-// settle merges points, after the body.
-func (p *plan) settle(slack int64, leaf int64) {
+// call notes a call of a function with code that costs at most hidden, or 0 if that
+// is not known.
+func (p *plan) call(function uint32, hidden int64) {
+	p.calls = true
+	if p.cur != dead {
+		p.points[p.cur].hidden += hidden
+	}
+	if len(p.callees) >= quietCall {
+		p.wild = true
+		return
+	}
+	p.callees = append(p.callees, function)
+}
+
+// callUnknown notes a call of a function of which nothing is known.
+func (p *plan) callUnknown() { p.calls, p.wild = true, true }
+
+// settle merges points and decides where the counter is looked at, after the body.
+func (p *plan) settle() {
+	// Charge for a small conditional piece with what it branches off from, as long as
+	// that at most doubles what is paid there. From the back, because every point
+	// comes after the one it hangs on.
 	for i := len(p.points) - 1; i > 0; i-- {
 		c := &p.points[i]
-		if c.check || c.weight == 0 {
+		if c.look || c.weight == 0 {
 			continue
 		}
 		up := &p.points[c.parent]
-		total := c.weight + c.lumped
-		if up.lumped+total <= up.weight*slack/100 {
+		if total := c.cost(); up.lumped+total <= up.weight {
 			up.lumped += total
-			c.weight, c.lumped = 0, 0
+			up.hidden += c.hidden
+			c.weight, c.lumped, c.hidden = 0, 0, 0
 		}
 	}
-	if !p.calls && p.loops == 0 {
-		var sum int64
-		for _, c := range p.points {
-			sum += c.weight + c.lumped
+	var sum int64
+	for i := range p.points {
+		c := &p.points[i]
+		if c.look || c.cost() == 0 {
+			continue
 		}
-		if sum <= leaf {
-			p.points[0].check = false
+		stretch := c.cost() + c.hidden
+		if c.cost() > quietCost || stretch > quietCost+quietCall || sum+stretch > quietSum {
+			c.look = true
+			continue
 		}
+		sum += stretch
+	}
+	if p.calls && p.total() > quietExit {
+		for i := range p.points {
+			c := &p.points[i]
+			c.look = c.look || c.exit
+		}
+	}
+}
+
+// total is the cost of all points.
+func (p *plan) total() int64 {
+	var sum int64
+	for i := range p.points {
+		sum += p.points[i].cost()
+	}
+	return sum
+}
+
+// silence has nothing look.
+func (p *plan) silence() {
+	for i := range p.points {
+		p.points[i].look = false
 	}
 }
