@@ -5,22 +5,27 @@
 // platform lacks is adapted by lib/sitecustomize.py, which CPython imports
 // before the program.
 //
-// The package does not start from a boot snapshot: a run pays for the
-// interpreter's start, some 100 ms.
+// Scripts start from a snapshot of an interpreter that was booted once, in which
+// what a run needs is loaded. Other command lines, and scripts whose environment
+// changes how the interpreter starts, boot one of their own, which takes some
+// 100 ms.
 package cpython
 
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+
+	"github.com/tetratelabs/wazero"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 )
 
-//go:embed lib/sitecustomize.py
+//go:embed lib/sitecustomize.py lib/_caisson_runner.py
 var libraryFiles embed.FS
 
 // libraryDir is where the guest finds the library.
@@ -33,7 +38,11 @@ const startBytes = 4 << 20
 type Interpreter struct {
 	module    *codecache.Module
 	library   fs.FS
+	data      static
 	minMemory int64
+
+	snapshot    *snapshot // nil when the boot failed
+	snapshotErr error
 }
 
 // New compiles the interpreter, or takes its code from the cache in cacheDir.
@@ -43,7 +52,7 @@ func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	wasm, static, err := enlargeStack(wasm)
+	wasm, data, least, err := prepare(wasm)
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
@@ -55,7 +64,22 @@ func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error
 		_ = m.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	return &Interpreter{module: m, library: library, minMemory: static + startBytes}, nil
+	p := &Interpreter{module: m, library: library, data: data, minMemory: least + startBytes}
+	if p.snapshot, err = p.boot(ctx); err != nil {
+		p.snapshotErr = fmt.Errorf("cpython: boot: %w", err)
+	} else {
+		p.minMemory = max(p.minMemory, p.snapshot.image.Bytes()+startBytes)
+	}
+	return p, nil
+}
+
+// SnapshotErr says why runs do not start from a snapshot; nil if they do.
+func (p *Interpreter) SnapshotErr() error { return p.snapshotErr }
+
+// config is that of every instance: an image can only be restored where the
+// directories are the same and in the same order as at the boot.
+func (p *Interpreter) config(r *guest.Run, argv []string) wazero.ModuleConfig {
+	return r.ModuleConfig(argv, environment(r.Env), guest.LibraryMount{Path: libraryDir, FS: p.library})
 }
 
 // Close releases the compiled code. No run may be in progress.
@@ -70,13 +94,18 @@ func (p *Interpreter) MinMemoryBytes() int64 { return p.minMemory }
 // Run runs one program; r.Program.Argv is python's command line, options
 // included. An error means that nothing ran.
 func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
+	if p.snapshot.fits(r) {
+		return p.runSnapshot(ctx, r)
+	}
 	callCtx := r.Context(ctx)
-	cfg := r.ModuleConfig(r.Program.Argv, environment(r.Env), guest.LibraryMount{Path: libraryDir, FS: p.library})
-	inst, err := p.module.Runtime.InstantiateModule(callCtx, p.module.Code, cfg)
+	inst, err := p.module.Runtime.InstantiateModule(callCtx, p.module.Code, p.config(r, r.Program.Argv))
 	if err != nil {
 		return guest.Result{}, fmt.Errorf("cpython: instantiate: %w", err)
 	}
 	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
+	if !p.data.write(inst.Memory()) {
+		return guest.Result{}, errors.New("cpython: static data does not fit")
+	}
 	r.Begin()
 	_, err = inst.ExportedFunction("_start").Call(callCtx)
 	code, exited := guest.Exit(err)

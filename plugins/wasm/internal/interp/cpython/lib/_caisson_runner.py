@@ -1,0 +1,192 @@
+"""Runs one program in an interpreter that was booted before.
+
+The host executes this text once, keeps an image of the memory when it has ended,
+and starts every run from a copy of the image by calling run(). A run ends with
+os._exit: the frames below it belong to the boot and are not there any more.
+
+What run() does is what the command line `python3 FILE ARGS` would do, in the
+same order and with the same output; tests compare the two.
+"""
+
+import atexit
+import builtins
+import gc
+import importlib.machinery
+import io
+import json
+import linecache
+import os
+import random
+import struct
+import sys
+import time
+import traceback
+
+# What programs import most. Imported now, it costs them nothing.
+for _name in (
+    "asyncio base64 bisect collections contextlib copy csv dataclasses datetime decimal enum "
+    "fractions functools hashlib heapq itertools logging math operator pathlib re statistics "
+    "string tempfile textwrap types typing unittest uuid"
+).split():
+    __import__(_name)
+import logging
+
+_main = sys.modules["__main__"].__dict__
+_path = None  # where modules are found besides the program's own places
+_modules = None  # what was there before the program
+
+
+def _read(n):
+    b = b""
+    while len(b) < n:
+        part = os.read(0, n - len(b))
+        if not part:
+            os._exit(125)
+        b += part
+    return b
+
+
+def _unbuffered(fd, errors):
+    raw = io.FileIO(fd, "w", closefd=False)
+    raw.name = "<stdout>" if fd == 1 else "<stderr>"
+    stream = io.TextIOWrapper(raw, "utf-8", errors, newline="\n", write_through=True)
+    stream.mode = "w"
+    return stream
+
+
+_streams = (_unbuffered(1, sys.stdout.errors), _unbuffered(2, "backslashreplace"))
+
+
+def _prepare(job):
+    argv, env = job["argv"], job["env"]
+    os.environ.clear()
+    os.environ.update(env)
+    own = filter(None, env.get("PYTHONPATH", "").split(":"))
+    path = [os.path.dirname(argv[0]), "/mnt/data", *own, *_path]
+    sys.path[:] = dict.fromkeys(path)  # each once, as site does it
+    sys.argv[:] = argv
+    sys.orig_argv[:] = ["python3", *argv]
+    os.chdir(env.get("PWD") or "/mnt/data")
+    if env.get("PYTHONUNBUFFERED"):
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = _streams
+    random.seed()
+    logging._startTime = time.time()
+
+
+def _load(path):
+    try:
+        with io.open_code(path) as f:
+            source = f.read()
+    except OSError as e:
+        print(f"python3: can't open file {path!r}: [Errno {e.errno}] {e.strerror}", file=sys.stderr)
+        raise SystemExit(2) from None
+    _main.update(
+        __file__=path, __cached__=None, __doc__=None, __package__=None, __spec__=None,
+        __loader__=importlib.machinery.SourceFileLoader("__main__", path),
+    )
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+def _report(error, skip):
+    """Shows an exception that nobody caught. The first frame is of this file, and
+    where the program did not run yet, all are."""
+    tb = error.__traceback__.tb_next if skip == 1 else None
+    error = error.with_traceback(tb)
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, tb
+    try:
+        sys.excepthook(type(error), error, tb)
+    except Exception as e:
+        e.__context__ = None
+        e = e.with_traceback(e.__traceback__.tb_next)
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(e), e, e.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(type(error), error, tb)
+
+
+def _status(exit):
+    code = exit.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _finish():
+    """Does what the interpreter's own shutdown does for programs: their exit
+    functions run, and what they left open is closed, so that nothing they wrote
+    stays in a buffer."""
+    atexit._run_exitfuncs()
+    ours = [m for name, m in list(sys.modules.items()) if name not in _modules and name != "__main__"]
+    for d in (_main, *(m.__dict__ for m in ours if hasattr(m, "__dict__"))):
+        for private in (True, False):
+            for name in list(d):
+                if name != "__builtins__" and (name[:1] == "_" and name[1:2] != "_") == private:
+                    d[name] = None
+    del ours, d
+    gc.collect()
+
+
+def run():
+    (n,) = struct.unpack("<I", _read(4))
+    job = json.loads(_read(n))
+    _prepare(job)
+    gc.enable()
+    code = skip = 0
+    try:
+        program = _load(job["argv"][0])
+        skip = 1
+        exec(program, _main)
+    except SystemExit as e:
+        code = _status(e)
+    except BaseException as e:
+        _report(e, skip)
+        code = 130 if isinstance(e, KeyboardInterrupt) else 1
+    program = job = None
+    try:
+        _finish()
+    except BaseException as e:
+        _report(e, 0)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            code = code or 120
+    os._exit(code)
+
+
+def _warm():
+    """Uses once what every run uses, so that first-use costs are in the image."""
+    exec(compile(b"# -*- coding: utf-8 -*-\nprint(end='')\n", "warm", "exec", dont_inherit=True), {})
+    json.loads(json.dumps({"argv": ["x"], "env": {"A": "b"}}))
+    try:
+        exec(compile("1/0", "warm", "exec"), {})
+    except ZeroDivisionError as e:
+        "".join(traceback.format_exception(e))
+    linecache.clearcache()
+
+
+def boot():
+    global _modules, _path
+    library = os.path.dirname(__file__)
+    _path = [p for p in sys.path if p not in ("", library, "/mnt/data")]
+    sys.path_importer_cache.pop(library, None)
+    del sys.modules[__name__]
+    command = b"__caisson_run__()\0"
+    builtins.__caisson_run__ = run
+    builtins.__caisson_command__ = command
+    _warm()
+    for name in [n for n in _main if not n.startswith("__")]:
+        del _main[name]
+    _modules = frozenset(sys.modules)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    # The image is taken when the host is asked for the time after this: in C,
+    # with no Python frame left.
+    atexit.register(time.time)
+    os.write(1, b"address %d\n" % id(command))
+
