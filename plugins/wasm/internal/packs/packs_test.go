@@ -82,7 +82,7 @@ func TestMissingOrForeign(t *testing.T) {
 }
 
 func TestInstalledPacks(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil && os.Getenv("CAISSON_CI") == "" {
 		t.Skipf("interpreter packs are not installed; run %q", AddCommand)
 	}
 	s := Locate(dir)
