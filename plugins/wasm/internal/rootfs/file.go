@@ -49,7 +49,7 @@ func (h *file) Stat() (sys.Stat_t, esys.Errno) {
 	if err != nil {
 		return sys.Stat_t{}, toErrno(err)
 	}
-	return sys.NewStat_t(info), 0
+	return h.fs.shown(info), 0
 }
 
 func (h *file) Read(b []byte) (int, esys.Errno) {
@@ -120,7 +120,7 @@ func (h *file) Readdir(n int) ([]esys.Dirent, esys.Errno) {
 		if err != nil {
 			continue // it vanished
 		}
-		out = append(out, esys.Dirent{Name: d.Name(), Type: d.Type(), Ino: sys.NewStat_t(info).Ino})
+		out = append(out, esys.Dirent{Name: d.Name(), Type: d.Type(), Ino: h.fs.shown(info).Ino})
 	}
 	return out, toErrno(err)
 }

@@ -3,6 +3,7 @@ package rootfs
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path"
 	"sync/atomic"
@@ -31,6 +32,9 @@ type FS struct {
 	quota *Quota
 	opt   Options
 	files atomic.Int64 // open now
+	// veil hides the host's device and inode numbers from the guest and keeps
+	// them distinct.
+	veil uint32
 }
 
 var _ esys.FS = (*FS)(nil)
@@ -42,7 +46,15 @@ func New(root *os.Root, q *Quota, opt Options) *FS {
 	if q == nil {
 		q = NewQuota(Limits{})
 	}
-	return &FS{root: root, quota: q, opt: opt}
+	return &FS{root: root, quota: q, opt: opt, veil: rand.Uint32()}
+}
+
+// shown is what the guest is told of a file.
+func (f *FS) shown(info fs.FileInfo) sys.Stat_t {
+	st := sys.NewStat_t(info)
+	st.Dev = uint64(f.veil>>16) + 1
+	st.Ino ^= uint64(f.veil)
+	return st
 }
 
 // fail reports errors that wazero cannot express and returns e.
@@ -184,7 +196,7 @@ func (f *FS) stat(p string, op func(string) (fs.FileInfo, error)) (sys.Stat_t, e
 	if err != nil {
 		return sys.Stat_t{}, f.fail(toErrno(err))
 	}
-	return sys.NewStat_t(info), 0
+	return f.shown(info), 0
 }
 
 // Readlink implements experimental/sys.FS.
