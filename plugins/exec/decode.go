@@ -20,6 +20,11 @@ const (
 	maxLang  = 64
 	maxArgs  = 1024
 	maxFiles = 1000
+	// maxArgBytes is Linux's bound of one argument, the NUL at its end left out.
+	maxArgBytes = 128<<10 - 1
+	// maxArgsBytes bounds all of them together. A language table reads and
+	// repeats them within a second and 4 MiB of JSON, where a byte may take six.
+	maxArgsBytes = 256 << 10
 	// minTimeout and maxTimeout bring odd wishes into a range that the limits of
 	// the deployment then narrow.
 	minTimeout = 1000
@@ -240,10 +245,18 @@ func (r *CodeRun) check() *host.HTTPError {
 	case len(r.Files) > maxFiles:
 		return bad("files", fmt.Sprintf("has more than %d elements", maxFiles))
 	}
+	total := 0
 	for i, a := range r.Args {
-		if strings.ContainsRune(a, 0) {
+		switch {
+		case strings.ContainsRune(a, 0):
 			return bad(fmt.Sprintf("args[%d]", i), "contains NUL")
+		case len(a) > maxArgBytes:
+			return bad(fmt.Sprintf("args[%d]", i), fmt.Sprintf("is longer than %d bytes", maxArgBytes))
 		}
+		total += len(a)
+	}
+	if total > maxArgsBytes {
+		return bad("args", fmt.Sprintf("has more than %d bytes in all", maxArgsBytes))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package exec
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -44,6 +45,7 @@ type rig struct {
 	principal map[string]host.Principal // by key
 	standing  func(host.Principal) error
 	admit     func(policy.Request) (policy.Limits, error)
+	planned   error // what becomes of planning, when it fails
 	ready     error
 	configs   []string
 	limits    backend.Limits
@@ -209,6 +211,9 @@ func (r *rig) Offers(session.Target) []host.Offer {
 }
 
 func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []string) (string, string, language.Plan, error) {
+	if r.planned != nil {
+		return "", "", language.Plan{}, fmt.Errorf("language table: %w", r.planned)
+	}
 	switch strings.ToLower(strings.TrimSpace(lang)) {
 	case "bash", "sh":
 		return "bash", "sh", language.Plan{File: "main.sh", Steps: []language.Step{

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/runtimes/wasm"
+	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
@@ -63,6 +65,69 @@ func TestArgsAreVerbatim(t *testing.T) {
 	res = into[CodeResult](t, r.post(alice, "/exec", obj{"lang": "c", "code": "broken"}), 200)
 	if *res.Code != 1 || res.Stderr != "main.c:1: broken\n" {
 		t.Errorf("compile error: %+v", res)
+	}
+}
+
+// Arguments that no program could be given, or no language table could plan, are
+// refused by name before anything is spent.
+func TestArgsAreBounded(t *testing.T) {
+	r := newRig(t)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for name, tt := range map[string]struct {
+		args any
+		want string // of the error, or "" for a run
+	}{
+		"the longest":        {[]string{long(maxArgBytes), long(maxArgBytes), "", "ab"}, ""},
+		"one too long":       {[]string{"a", long(maxArgBytes + 1)}, "args[1] is longer than 131071 bytes"},
+		"too long in all":    {[]string{long(maxArgBytes), long(maxArgBytes), "abc"}, "args has more than 262144 bytes in all"},
+		"two megabytes":      {long(2 << 20), "args[0] is longer than 131071 bytes"},
+		"escaped characters": {[]string{strings.Repeat("\x01", maxArgBytes+1)}, "args[0] is longer than 131071 bytes"},
+		"too many":           {make([]string, maxArgs+1), "args has more than 1024 elements"},
+	} {
+		before := r.shells.created.Load()
+		a := r.post(rich, "/exec", obj{"lang": "bash", "code": "echo $#", "args": tt.args})
+		if tt.want == "" {
+			if res := into[CodeResult](t, a, 200); res.Stdout != "4\n" {
+				t.Errorf("%s: %+v", name, res)
+			}
+			continue
+		}
+		if e := into[obj](t, a, 400); e["error"] != tt.want || e["code"] != "invalid_request" || r.shells.created.Load() != before {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+	if n := len(r.usage()); n != 1 {
+		t.Errorf("%d runs were charged, want one", n)
+	}
+}
+
+// What a language table does not take is the caller's, what is wrong with the
+// table the operator's.
+func TestFailuresOfPlanning(t *testing.T) {
+	r := newRig(t)
+	call := func(reason wasm.Reason, err error) error {
+		return &wasm.CallError{Module: "table", Op: wasm.OpPlan, Reason: reason, Err: err}
+	}
+	for _, tt := range []struct {
+		err    error
+		status int
+		error  string
+	}{
+		{call(wasm.ReasonGuest, &wasm.GuestError{Code: "no_arguments", Message: "sql programs take no arguments"}), 400, "args: sql programs take no arguments"},
+		{call(wasm.ReasonBadInput, nil), 400, "args are too long for this language"},
+		{call(wasm.ReasonTimeout, nil), 503, "the run cannot be planned now"},
+		{call(wasm.ReasonBusy, nil), 503, "the run cannot be planned now"},
+		{call(wasm.ReasonGuest, &wasm.GuestError{Code: language.CodeUnknownToolchain, Message: "/secret"}), 500, "internal error"},
+		{call(wasm.ReasonTrap, errors.New("/secret")), 500, "internal error"},
+	} {
+		r.planned = tt.err
+		a := r.post(rich, "/exec", obj{"lang": "bash", "code": "true"})
+		if e := into[obj](t, a, tt.status); e["error"] != tt.error || strings.Contains(string(a.body), "secret") {
+			t.Errorf("%v: %s", tt.err, a.body)
+		}
+	}
+	if n := len(r.usage()); n != 0 || r.shells.created.Load() != 0 {
+		t.Errorf("%d charges, %d sandboxes", n, r.shells.created.Load())
 	}
 }
 
