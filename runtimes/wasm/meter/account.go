@@ -30,13 +30,13 @@ type Account struct {
 }
 
 // NewAccount opens the account of an instance that was made with seed fuel in its
-// counter, or has been given as much with Set. Slices are at least 1. A budget of 0
-// or less is none.
+// counter, or has been given as much with Set. The seed is part of the budget. A
+// budget of 0 or less is none. Slices are between 1 and 1<<40.
 func NewAccount(seed, slice, budget int64) *Account {
 	if budget <= 0 {
 		budget = math.MaxInt64
 	}
-	return &Account{slice: max(slice, 1), budget: budget, granted: seed}
+	return &Account{slice: min(max(slice, 1), 1<<40), budget: budget, granted: seed}
 }
 
 // Used returns the fuel that was used, in units.

@@ -36,7 +36,7 @@ func (w *rewriter) slicedBody(k helper) buffer {
 	// The usual case: no longer than a slice.
 	b.get(length)
 	b.i32(slice)
-	b.op(opI32GtU, opI32Eqz, opIf, blockVoid)
+	b.op(opI32LeU, opIf, blockVoid)
 	w.chargeLocal(&b, bulkCost, length, shift)
 	k.instruction(&b, to, from, length)
 	b.op(opReturn, opEnd)

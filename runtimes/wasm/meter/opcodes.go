@@ -57,7 +57,7 @@ const (
 	opI32Ne              = 0x47
 	opI32LtU             = 0x49
 	opI32GtU             = 0x4b
-	opI32GeU             = 0x4f
+	opI32LeU             = 0x4d
 	opI64LtS             = 0x53
 	opI64GtU             = 0x56
 	opI32Add             = 0x6a

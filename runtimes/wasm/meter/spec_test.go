@@ -1,4 +1,4 @@
-package meter_test
+package meter
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
@@ -213,12 +212,12 @@ func (s *specRun) command(t *testing.T, ctx context.Context, c specCommand, as s
 		}
 		binary := s.read(t, filepath.Join(s.dir, c.Filename))
 		_, wantErr := s.plain.InstantiateWithConfig(ctx, binary, wazero.NewModuleConfig().WithName(""))
-		res, err := meter.Rewrite(binary, meter.Options{Fuel: &meter.Fuel{Seed: 1}})
+		res, err := Rewrite(binary, Options{Fuel: &Fuel{Seed: 1}})
 		if err == nil {
 			_, err = s.metered.InstantiateWithConfig(ctx, res.Module, wazero.NewModuleConfig().WithName(""))
 		}
 		switch {
-		case wantErr == nil && s.refusals && errors.Is(err, meter.ErrUnsupported):
+		case wantErr == nil && s.refusals && errors.Is(err, ErrUnsupported):
 		case (err == nil) != (wantErr == nil),
 			c.Type == "assert_uninstantiable" && trap(err) != trap(wantErr):
 			t.Errorf("%s: %s: %v; rewritten: %v", where, c.Filename, wantErr, err)
@@ -236,9 +235,9 @@ func (s *specRun) instantiate(t *testing.T, ctx context.Context, where, file, as
 	if p.plain, err = s.plain.InstantiateWithConfig(ctx, binary, config); err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
-	res, err := meter.Rewrite(binary, meter.Options{Fuel: &meter.Fuel{Seed: 1}})
+	res, err := Rewrite(binary, Options{Fuel: &Fuel{Seed: 1}})
 	if err != nil {
-		if !s.refusals || !errors.Is(err, meter.ErrUnsupported) {
+		if !s.refusals || !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%s: %s: %v", where, file, err)
 		}
 		s.refused++
