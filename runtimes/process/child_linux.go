@@ -58,17 +58,17 @@ func (c *child) run(cmd *exec.Cmd, started chan<- error) {
 
 func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }
 
-// checkOwner accepts files of root and of this user: whoever owns a file may
-// change it.
-func checkOwner(info fs.FileInfo) error {
+// wrongOwner says why a file belongs to neither root nor this user: whoever owns
+// a file may change it. It is empty when it does.
+func wrongOwner(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil
+		return ""
 	}
 	if me := os.Geteuid(); st.Uid != 0 && int(st.Uid) != me {
-		return fmt.Errorf("owned by user %d: it has to belong to root or to the user that runs this (%d)", st.Uid, me)
+		return fmt.Sprintf("owned by user %d, not by root or the user that runs this (%d)", st.Uid, me)
 	}
-	return nil
+	return ""
 }
 
 // checkPeer makes sure that it is the plugin that listens.

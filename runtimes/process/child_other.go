@@ -25,7 +25,7 @@ func (c *child) run(cmd *exec.Cmd, started chan<- error) {
 	close(c.dead)
 }
 
-// checkOwner and checkPeer rely on the modes of the file and of the directory.
-func checkOwner(fs.FileInfo) error { return nil }
+// wrongOwner and checkPeer rely on the modes of the file and of the directory.
+func wrongOwner(fs.FileInfo) string { return "" }
 
 func checkPeer(*net.UnixConn, int) error { return nil }

@@ -225,6 +225,71 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// Check says before a start what the start would say.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "plugin")
+	if err := os.WriteFile(path, []byte("x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const sum = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" // of "x"
+	for _, c := range []struct {
+		name      string
+		mode      os.FileMode
+		sum       string
+		why, mend string
+	}{
+		{name: "right", mode: 0o755, sum: sum},
+		{name: "not pinned", mode: 0o700},
+		{name: "writable by others", mode: 0o757, sum: sum, why: "lets others write it", mend: "chmod go-w " + path},
+		{name: "writable by the group", mode: 0o775, sum: sum, why: "lets others write it", mend: "chmod go-w " + path},
+		{name: "not executable", mode: 0o644, sum: sum, why: "not executable", mend: "chmod +x " + path},
+		{name: "replaced", mode: 0o755, sum: strings.Repeat("0", 64), why: "not the pinned 000"},
+	} {
+		if err := os.Chmod(path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		err := Check(t.Context(), path, c.sum)
+		if c.why == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		var fe *FileError
+		if !errors.As(err, &fe) || !strings.Contains(fe.Reason, c.why) || !strings.Contains(fe.Fix, c.mend) {
+			t.Errorf("%s: %v, want %q and %q", c.name, err, c.why, c.mend)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(t.Context(), filepath.Join(dir, "pipe"), ""); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a named pipe: %v", err)
+	}
+}
+
+func TestCheckPlace(t *testing.T) {
+	dir := t.TempDir()
+	for mode, ok := range map[os.FileMode]bool{0o755: true, 0o700: true, 0o775: false, 0o777: false, 0o757: false} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckPlace(dir); (err == nil) != ok {
+			t.Errorf("mode %#o: %v", mode, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return // only root can give a file away
+	}
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, 12345, -1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckPlace(dir); err == nil || !strings.Contains(err.Error(), "owned by user 12345") {
+		t.Errorf("a directory of another user: %v", err)
+	}
+}
+
 func TestStartEndsWithItsContext(t *testing.T) {
 	spec, _ := testSpec(t, "silent")
 	ctx, cancel := context.WithCancel(t.Context())
