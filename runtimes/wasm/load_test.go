@@ -112,7 +112,24 @@ func TestLoadRefusesModules(t *testing.T) {
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
+			if checked := Check(t.Context(), spec); checked == nil || checked.Error() != err.Error() || !errors.Is(checked, ErrRefused) {
+				t.Errorf("Check says %v, Load %v", checked, err)
+			}
 		})
+	}
+}
+
+// Check runs nothing, not even what an instance runs to start.
+func TestCheckRunsNothing(t *testing.T) {
+	g := newGuest(nil)
+	g.start = int(g.fn(nil, nil, code(opUnreachable))) + 1
+	spec := Spec{Name: "x", Module: g.build()}
+	if err := Check(t.Context(), spec); err != nil {
+		t.Error(err)
+	}
+	if m, err := Load(t.Context(), spec); err == nil {
+		mustClose(t, m)
+		t.Error("the module starts, so the test shows nothing")
 	}
 }
 
