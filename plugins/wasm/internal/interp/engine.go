@@ -14,6 +14,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/cpython"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/quickjs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -41,12 +42,17 @@ type command struct {
 // commands is every way to start a program.
 var commands = []command{
 	{"python3", []string{"python", "python3.11"}, "py", packs.CPython},
+	{"node", []string{"nodejs", "qjs"}, "js", packs.QuickJS},
+	{quickjs.TypeScript, nil, "ts", packs.QuickJS},
 }
 
 // build makes the interpreter of a pack.
 var build = map[string]func(ctx context.Context, wasm []byte, cacheDir string) (interpreter, error){
 	packs.CPython: func(ctx context.Context, wasm []byte, dir string) (interpreter, error) {
 		return cpython.New(ctx, wasm, dir)
+	},
+	packs.QuickJS: func(ctx context.Context, wasm []byte, dir string) (interpreter, error) {
+		return quickjs.New(ctx, wasm, dir)
 	},
 }
 
@@ -183,7 +189,17 @@ func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 		return Result{}, fmt.Errorf("%w: %w", ErrBadProgram, err)
 	}
 	defer r.Close()
-	return in.Run(ctx, r)
+	return timed(func() (Result, error) { return in.Run(ctx, r) })
+}
+
+// timed adds the processor time of a run. The run keeps its thread for that.
+func timed(run func() (Result, error)) (Result, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := threadCPU()
+	res, err := run()
+	res.CPUTime = threadCPU() - before
+	return res, err
 }
 
 // begin counts a run, so that Close waits for it.

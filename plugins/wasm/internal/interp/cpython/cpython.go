@@ -108,7 +108,7 @@ func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 	}
 	r.Begin()
 	_, err = inst.ExportedFunction("_start").Call(callCtx)
-	code, exited := guest.Exit(err)
+	code, exited := guest.Exit(ctx, err)
 	return r.Outcome(ctx, exited || err == nil, code, err), nil
 }
 

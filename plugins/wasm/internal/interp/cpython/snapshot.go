@@ -180,7 +180,7 @@ func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run) (guest.Resu
 	inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal).Set(p.snapshot.stackPointer)
 	r.Begin()
 	_, err = inst.ExportedFunction(exportRun).Call(callCtx, p.snapshot.command, 0)
-	code, exited := guest.Exit(err)
+	code, exited := guest.Exit(ctx, err)
 	if err == nil { // the runner itself ran out of memory and could only return
 		code, exited = 1, true
 	}

@@ -108,6 +108,9 @@ type Result struct {
 	PeakMemoryBytes int64
 	// WallTime is the time from Started to the end.
 	WallTime time.Duration
+	// CPUTime is the processor time of the program's thread, 0 where the system
+	// does not tell.
+	CPUTime time.Duration
 	// OutputErr is the first error of Stdout or Stderr, nil if there was none.
 	OutputErr error
 }

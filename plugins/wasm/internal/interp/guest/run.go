@@ -68,20 +68,20 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 	r := &Run{Program: p, start: time.Now()}
 	limit := MemoryLimit(p)
 	if limit < minMemory {
-		return nil, fmt.Errorf("MemoryBytes: the interpreter needs at least %d, the limit is %d", minMemory, limit)
+		return nil, fmt.Errorf("program.MemoryBytes: the interpreter needs at least %d, the limit is %d", minMemory, limit)
 	}
 	for k, v := range p.Env {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
-			return nil, fmt.Errorf("Env: %q is no name and value without NUL", k)
+			return nil, fmt.Errorf("program.Env: %q is no name and value without NUL", k)
 		}
 	}
 	for i, a := range p.Argv {
 		if strings.IndexByte(a, 0) >= 0 {
-			return nil, fmt.Errorf("Argv[%d]: contains NUL", i)
+			return nil, fmt.Errorf("program.Argv[%d]: contains NUL", i)
 		}
 	}
 	if p.Data.Root == nil {
-		return nil, errors.New("Data: no root")
+		return nil, errors.New("program.Data: no root")
 	}
 	r.Env = map[string]string{
 		"HOME": DataDir, "PWD": DataDir, "TMPDIR": TmpDir, "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -217,15 +217,19 @@ func crash(err error) (int, error) {
 	return code, fmt.Errorf("the interpreter crashed: %s", strings.TrimSuffix(line, " (recovered by wazero)"))
 }
 
-// Exit returns the exit code in err when the guest ended by itself.
-func Exit(err error) (code uint32, ok bool) {
+// Exit returns the exit code in err when the guest ended by itself. Two codes
+// stand for an ended context in wazero; a program may choose them too, so they
+// count as that only where ctx has ended.
+func Exit(ctx context.Context, err error) (code uint32, ok bool) {
 	var ee *sys.ExitError
 	if !errors.As(err, &ee) {
 		return 0, false
 	}
 	switch ee.ExitCode() {
 	case sys.ExitCodeContextCanceled, sys.ExitCodeDeadlineExceeded:
-		return 0, false
+		if ctx.Err() != nil {
+			return 0, false
+		}
 	}
 	return ee.ExitCode(), true
 }

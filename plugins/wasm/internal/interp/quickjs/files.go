@@ -1,0 +1,418 @@
+package quickjs
+
+import (
+	"encoding/json"
+	"io/fs"
+	"path"
+	"strings"
+
+	esys "github.com/tetratelabs/wazero/experimental/sys"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+)
+
+// errnoName returns node's code for an error of the file system.
+func errnoName(err error) string {
+	switch err {
+	case esys.EACCES:
+		return "EACCES"
+	case esys.EBADF:
+		return "EBADF"
+	case esys.EEXIST:
+		return "EEXIST"
+	case esys.EINVAL:
+		return "EINVAL"
+	case esys.EISDIR:
+		return "EISDIR"
+	case esys.ELOOP:
+		return "ELOOP"
+	case esys.ENAMETOOLONG:
+		return "ENAMETOOLONG"
+	case esys.ENOENT:
+		return "ENOENT"
+	case esys.ENOTDIR:
+		return "ENOTDIR"
+	case esys.ENOTEMPTY:
+		return "ENOTEMPTY"
+	case esys.ENOTSUP, esys.ENOSYS:
+		return "ENOTSUP"
+	case esys.EPERM:
+		return "EPERM"
+	case esys.EROFS:
+		return "EROFS"
+	case rootfs.ENOSPC:
+		return "ENOSPC"
+	case rootfs.EMFILE:
+		return "EMFILE"
+	}
+	return "EIO"
+}
+
+// done returns undefined or throws the error.
+func (v *vm) done(e esys.Errno) uint64 {
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	return v.undefined()
+}
+
+// at runs an operation on the mount that holds a path. Outside of all mounts
+// nothing exists.
+func (v *vm) at(p string, op func(fs *rootfs.FS, rel string) esys.Errno) esys.Errno {
+	fs, rel, ok := v.run.Lookup(p)
+	if !ok {
+		return esys.ENOENT
+	}
+	return op(fs, rel)
+}
+
+// above lists the names that the mounts make appear in a directory above them;
+// nil if dir is no such directory.
+func (v *vm) above(dir string) []string {
+	dir = strings.TrimSuffix(path.Clean("/"+dir), "/") + "/"
+	var names []string
+	for _, m := range v.run.Mounts {
+		if rest, ok := strings.CutPrefix(m.Path, dir); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Bits of opOpen's flags, as lib/fs.js makes them.
+const (
+	openRead = 1 << iota
+	openWrite
+	openCreate
+	openTruncate
+	openAppend
+	openExclusive
+)
+
+func (v *vm) open(p string, flags int, perm fs.FileMode) (esys.File, esys.Errno) {
+	var o esys.Oflag
+	switch {
+	case flags&openRead != 0 && flags&openWrite != 0:
+		o = esys.O_RDWR
+	case flags&openWrite != 0:
+		o = esys.O_WRONLY
+	default:
+		o = esys.O_RDONLY
+	}
+	for bit, flag := range map[int]esys.Oflag{
+		openCreate: esys.O_CREAT, openTruncate: esys.O_TRUNC, openAppend: esys.O_APPEND, openExclusive: esys.O_EXCL,
+	} {
+		if flags&bit != 0 {
+			o |= flag
+		}
+	}
+	var f esys.File
+	e := v.at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
+		f, e = fs.OpenFile(rel, o, perm)
+		return e
+	})
+	return f, e
+}
+
+// opOpen(path, flags, mode) returns a descriptor.
+func opOpen(v *vm, a args) uint64 {
+	f, e := v.open(a.text(0), int(a.integer(1)), fs.FileMode(a.integer(2)))
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	fd := 3
+	for v.files[fd] != nil {
+		fd++
+	}
+	v.files[fd] = f
+	return v.newNumber(float64(fd))
+}
+
+// closeFiles closes what the program left open.
+func (v *vm) closeFiles() {
+	for _, f := range v.files {
+		f.Close()
+	}
+	v.files = nil
+}
+
+// opClose(fd)
+func opClose(v *vm, a args) uint64 {
+	fd := int(a.integer(0))
+	f := v.files[fd]
+	if f == nil {
+		return v.throw("EBADF")
+	}
+	delete(v.files, fd)
+	return v.done(f.Close())
+}
+
+// opRead(fd, length, position) returns bytes, none at the end of the file; a
+// negative position is the descriptor's own.
+func opRead(v *vm, a args) uint64 {
+	f := v.files[int(a.integer(0))]
+	if f == nil {
+		return v.throw("EBADF")
+	}
+	pos := a.integer(2)
+	return v.fill(a.integer(1), func(b []byte) (int, error) {
+		if pos >= 0 {
+			return result(f.Pread(b, pos))
+		}
+		return result(f.Read(b))
+	})
+}
+
+// result turns the result of a file's method into Go's.
+func result(n int, e esys.Errno) (int, error) {
+	if e != 0 {
+		return n, e
+	}
+	return n, nil
+}
+
+// opWriteAt(fd, data, position) returns the number of bytes written.
+func opWriteAt(v *vm, a args) uint64 {
+	f := v.files[int(a.integer(0))]
+	if f == nil {
+		return v.throw("EBADF")
+	}
+	data, release := a.span(1)
+	defer release()
+	pos, total := a.integer(2), 0
+	for b := v.bytes(data); len(b) > 0; {
+		var n int
+		var e esys.Errno
+		if pos >= 0 {
+			n, e = f.Pwrite(b, pos+int64(total))
+		} else {
+			n, e = f.Write(b)
+		}
+		if e != 0 {
+			return v.throw(errnoName(e))
+		}
+		total += n
+		b = b[n:]
+	}
+	return v.newNumber(float64(total))
+}
+
+// opTruncate(fd, length)
+func opTruncate(v *vm, a args) uint64 {
+	f := v.files[int(a.integer(0))]
+	if f == nil {
+		return v.throw("EBADF")
+	}
+	return v.done(f.Truncate(a.integer(1)))
+}
+
+// opReadFile(path) returns the bytes of a file.
+func opReadFile(v *vm, a args) uint64 {
+	f, e := v.open(a.text(0), openRead, 0)
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	defer f.Close()
+	if dir, _ := f.IsDir(); dir {
+		return v.throw("EISDIR")
+	}
+	st, e := f.Stat()
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	return v.fill(st.Size, func(b []byte) (total int, err error) {
+		for total < len(b) {
+			n, e := f.Read(b[total:])
+			if e != 0 || n == 0 {
+				return result(total, e)
+			}
+			total += n
+		}
+		return total, nil
+	})
+}
+
+// stat is the state of a file as lib/fs.js reads it.
+type stat struct {
+	Type  string `json:"type"` // file, directory, symlink or other
+	Mode  uint32 `json:"mode"`
+	Size  int64  `json:"size"`
+	Ino   uint64 `json:"ino"`
+	Dev   uint64 `json:"dev"`
+	Nlink uint64 `json:"nlink"`
+	Atime int64  `json:"atime"` // nanoseconds
+	Mtime int64  `json:"mtime"`
+	Ctime int64  `json:"ctime"`
+}
+
+// fileType names the type bits of a mode.
+func fileType(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "file"
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeSymlink != 0:
+		return "symlink"
+	}
+	return "other"
+}
+
+func (v *vm) newStat(st sys.Stat_t, e esys.Errno) uint64 {
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	return v.newJSON(stat{
+		fileType(st.Mode), uint32(st.Mode.Perm()), st.Size, st.Ino, st.Dev, st.Nlink, st.Atim, st.Mtim, st.Ctim,
+	})
+}
+
+func (v *vm) newJSON(x any) uint64 {
+	raw, err := json.Marshal(x)
+	if err != nil {
+		return v.throw("EIO")
+	}
+	return v.newString(string(raw))
+}
+
+// opFstat(fd) returns a stat as JSON.
+func opFstat(v *vm, a args) uint64 {
+	f := v.files[int(a.integer(0))]
+	if f == nil {
+		return v.throw("EBADF")
+	}
+	st, e := f.Stat()
+	return v.newStat(st, e)
+}
+
+// opStat(path, follow) returns a stat as JSON.
+func opStat(v *vm, a args) uint64 {
+	p := a.text(0)
+	if v.above(p) != nil {
+		return v.newStat(sys.Stat_t{Mode: fs.ModeDir | 0o555, Nlink: 1}, 0)
+	}
+	var st sys.Stat_t
+	e := v.at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
+		if a.bool(1) {
+			st, e = fs.Stat(rel)
+		} else {
+			st, e = fs.Lstat(rel)
+		}
+		return e
+	})
+	return v.newStat(st, e)
+}
+
+// opReaddir(path) returns [name, type] pairs as JSON.
+func opReaddir(v *vm, a args) uint64 {
+	p := a.text(0)
+	out := [][2]string{}
+	if names := v.above(p); names != nil {
+		for _, n := range names {
+			out = append(out, [2]string{n, "directory"})
+		}
+		return v.newJSON(out)
+	}
+	f, e := v.open(p, openRead, 0)
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	defer f.Close()
+	if dir, _ := f.IsDir(); !dir {
+		return v.throw("ENOTDIR")
+	}
+	for {
+		const batch = 1024
+		entries, e := f.Readdir(batch)
+		if e != 0 {
+			return v.throw(errnoName(e))
+		}
+		for _, d := range entries {
+			out = append(out, [2]string{d.Name, fileType(d.Type)})
+		}
+		if len(entries) < batch {
+			return v.newJSON(out)
+		}
+	}
+}
+
+// opMkdir(path, mode)
+func opMkdir(v *vm, a args) uint64 {
+	p := a.text(0)
+	if v.above(p) != nil {
+		return v.throw("EEXIST")
+	}
+	return v.done(v.at(p, func(f *rootfs.FS, rel string) esys.Errno { return f.Mkdir(rel, fs.FileMode(a.integer(1))) }))
+}
+
+// opRmdir(path)
+func opRmdir(v *vm, a args) uint64 { return v.done(v.at(a.text(0), (*rootfs.FS).Rmdir)) }
+
+// opUnlink(path)
+func opUnlink(v *vm, a args) uint64 { return v.done(v.at(a.text(0), (*rootfs.FS).Unlink)) }
+
+// both runs an operation on two paths of one mount.
+func (v *vm) both(a args, op func(fs *rootfs.FS, from, to string) esys.Errno) uint64 {
+	from, relFrom, ok := v.run.Lookup(a.text(0))
+	to, relTo, ok2 := v.run.Lookup(a.text(1))
+	switch {
+	case !ok || !ok2:
+		return v.throw("ENOENT")
+	case from != to:
+		return v.throw("EXDEV")
+	}
+	return v.done(op(from, relFrom, relTo))
+}
+
+// opRename(from, to)
+func opRename(v *vm, a args) uint64 { return v.both(a, (*rootfs.FS).Rename) }
+
+// opLink(from, to)
+func opLink(v *vm, a args) uint64 { return v.both(a, (*rootfs.FS).Link) }
+
+// opSymlink(target, path)
+func opSymlink(v *vm, a args) uint64 {
+	return v.done(v.at(a.text(1), func(fs *rootfs.FS, rel string) esys.Errno { return fs.Symlink(a.text(0), rel) }))
+}
+
+// opReadlink(path)
+func opReadlink(v *vm, a args) uint64 {
+	var s string
+	e := v.at(a.text(0), func(fs *rootfs.FS, rel string) (e esys.Errno) {
+		s, e = fs.Readlink(rel)
+		return e
+	})
+	if e != 0 {
+		return v.throw(errnoName(e))
+	}
+	return v.newString(s)
+}
+
+// opChmod(path, mode)
+func opChmod(v *vm, a args) uint64 {
+	return v.done(v.at(a.text(0), func(f *rootfs.FS, rel string) esys.Errno { return f.Chmod(rel, fs.FileMode(a.integer(1))) }))
+}
+
+// opUtimes(path, atime, mtime) sets times in milliseconds.
+func opUtimes(v *vm, a args) uint64 {
+	return v.done(v.at(a.text(0), func(f *rootfs.FS, rel string) esys.Errno {
+		return f.Utimens(rel, a.nanoseconds(1), a.nanoseconds(2))
+	}))
+}
+
+// opFutimes(fd, atime, mtime) sets times in milliseconds.
+func opFutimes(v *vm, a args) uint64 {
+	f := v.files[int(a.integer(0))]
+	if f == nil {
+		return v.throw("EBADF")
+	}
+	return v.done(f.Utimens(a.nanoseconds(1), a.nanoseconds(2)))
+}
+
+// nanoseconds converts from milliseconds, within what an int64 holds.
+func (a args) nanoseconds(i int) int64 {
+	const most = 9e12
+	return int64(min(max(a.number(i), -most), most) * 1e6)
+}

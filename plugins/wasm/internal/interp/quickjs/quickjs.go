@@ -1,0 +1,268 @@
+// Package quickjs runs JavaScript and TypeScript programs in the WebAssembly
+// build of QuickJS-NG, with a library (lib/*.js) that gives them the world of
+// node: console, process, timers, modules, fs, Buffer and so on.
+//
+// The engine boots once, with the library loaded; its linear memory is kept and
+// each run starts from a private copy of it in a new instance. The build makes
+// that sound: all its state is in the linear memory, but for the stack pointer,
+// which it exports.
+//
+// TypeScript is stripped of its types, not checked. There is no network, no
+// processes and no threads; what cannot work fails with an error that says so.
+package quickjs
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+)
+
+//go:embed lib/*.js
+var library embed.FS
+
+// Sizes of the guest's C stack. QuickJS checks it by itself and throws a
+// RangeError; the build's own stack of 1 MiB ends recursions that node allows.
+// It must end before wazero's native stack does, which takes some twenty times
+// as much for the same calls: at 4 MiB programs crash instead.
+const (
+	stackBytes  = 3 << 20
+	stackMargin = 256 << 10
+)
+
+// heapMargin is the part of a run's memory that QuickJS's own limit leaves to
+// the host's calls and to what the allocator cannot use. Running into the
+// memory's end itself would leave nothing to make an error of.
+const heapMargin = 1 << 20
+
+const pageBytes = 64 << 10
+
+// Interpreter is a compiled and booted QuickJS. It is safe for concurrent use.
+type Interpreter struct {
+	module     *codecache.Module
+	operations map[string]operation
+	image      image
+}
+
+// image is the state of the booted engine.
+type image struct {
+	pages        []page
+	bytes        uint32 // size of the memory
+	heap         uint32 // of which QuickJS has allocated
+	stackPointer uint64
+	hooks        map[string]uint64 // the functions that lib/bootstrap.js returns
+	undefined    uint64            // the value
+	scratch      uint32            // see vm
+}
+
+// page is one page of memory that a new instance does not have by itself.
+type page struct {
+	offset uint32
+	data   []byte
+}
+
+// New compiles and boots the interpreter; compiled code is kept in cacheDir.
+func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error) {
+	m, err := codecache.Compile(ctx, cacheDir, wasm)
+	if err != nil {
+		return nil, fmt.Errorf("quickjs: %w", err)
+	}
+	q := &Interpreter{module: m, operations: operations()}
+	if err := errors.Join(guest.InstantiateWASI(ctx, m.Runtime), instantiateHost(ctx, m.Runtime)); err != nil {
+		_ = m.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("quickjs: %w", err)
+	}
+	if err := q.boot(ctx); err != nil {
+		_ = m.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("quickjs: boot: %w", err)
+	}
+	return q, nil
+}
+
+// Close releases the compiled code. No run may be in progress.
+func (q *Interpreter) Close(ctx context.Context) error { return q.module.Close(ctx) }
+
+// CacheErr says why the code cache was not used or filled; nil if it was.
+func (q *Interpreter) CacheErr() error { return q.module.CacheErr }
+
+// MinMemoryBytes is the least memory limit a run may have.
+func (q *Interpreter) MinMemoryBytes() int64 { return int64(q.image.bytes) + 2*heapMargin }
+
+// boot starts the engine, loads the library and takes the image.
+func (q *Interpreter) boot(ctx context.Context) (err error) {
+	v := &vm{in: q}
+	ctx = context.WithValue(ctx, vmKey{}, v)
+	inst, err := q.module.Runtime.InstantiateModule(ctx, q.module.Code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, inst.Close(ctx)) }()
+	v.use(ctx, inst)
+	fresh, _ := inst.Memory().Read(0, inst.Memory().Size())
+	fresh = bytes.Clone(fresh)
+	sp, ok := inst.ExportedGlobal("__stack_pointer").(api.MutableGlobal)
+	if !ok {
+		return errors.New("the module does not export its stack pointer")
+	}
+	return v.guard(func() error {
+		v.call("_initialize")
+		stack := v.call("wasm_malloc", stackBytes)
+		if stack == 0 {
+			return errors.New("no memory for the stack")
+		}
+		sp.Set((stack + stackBytes) &^ 15)
+		if v.call("qjs_init") != 0 {
+			return errors.New("qjs_init failed")
+		}
+		v.call("qjs_set_max_stack_size", stackBytes-stackMargin)
+		v.call("qjs_set_module_loader", 1)
+		v.call("qjs_set_promise_rejection_handler", 1)
+		v.scratch = uint32(v.call("wasm_malloc", scratchBytes))
+		v.undef = v.undefined()
+		hooks, err := v.loadLibrary()
+		if err != nil {
+			return err
+		}
+		v.call("qjs_run_gc")
+		mem, _ := inst.Memory().Read(0, inst.Memory().Size())
+		q.image = image{
+			pages: changedPages(fresh, mem), bytes: uint32(len(mem)), heap: uint32(v.call("qjs_get_allocated_size")),
+			stackPointer: sp.Get(), hooks: hooks, undefined: v.undef, scratch: v.scratch,
+		}
+		return nil
+	})
+}
+
+// loadLibrary evaluates every file of lib as a function of its own scope and
+// hands them to bootstrap.js, whose functions it returns.
+func (v *vm) loadLibrary() (map[string]uint64, error) {
+	names, err := fs.Glob(library, "lib/*.js")
+	if err != nil {
+		return nil, err
+	}
+	factories := v.call("qjs_new_object")
+	var bootstrap uint64
+	for _, file := range names {
+		src, err := library.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "lib/"), ".js")
+		params := "exports, require, module, host"
+		if name == "bootstrap" {
+			params = "factories, host"
+		}
+		// The name marks frames that stack traces leave out.
+		f, err := v.eval("(function ("+params+") {"+string(src)+"\n})", "node:internal/"+name, evalScript)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, v.describe(err))
+		}
+		if name == "bootstrap" {
+			bootstrap = f
+			continue
+		}
+		v.setProp(factories, name, f)
+	}
+	host := v.call("qjs_new_object")
+	// In order, so that every process boots to the same image.
+	for _, name := range slices.Sorted(maps.Keys(v.in.operations)) {
+		p, n := v.alloc(name)
+		f := v.call("qjs_new_host_function", p, n, 0)
+		v.call("wasm_free", p)
+		v.setProp(host, name, f)
+	}
+	if bootstrap == 0 {
+		return nil, errors.New("lib/bootstrap.js is missing")
+	}
+	made, err := v.apply(bootstrap, factories, host)
+	if err != nil {
+		return nil, fmt.Errorf("lib/bootstrap.js: %w", v.describe(err))
+	}
+	hooks := map[string]uint64{}
+	for _, name := range hookNames {
+		hooks[name] = v.getProp(made, name)
+	}
+	return hooks, nil
+}
+
+// changedPages lists the pages of mem that differ from a new instance.
+func changedPages(fresh, mem []byte) []page {
+	zero := make([]byte, pageBytes)
+	var out []page
+	for off := 0; off < len(mem); off += pageBytes {
+		p := mem[off : off+pageBytes]
+		was := zero
+		if off < len(fresh) {
+			was = fresh[off : off+pageBytes]
+		}
+		if !bytes.Equal(p, was) {
+			out = append(out, page{uint32(off), bytes.Clone(p)})
+		}
+	}
+	return out
+}
+
+// restore makes the instance of a run from the image.
+func (q *Interpreter) restore(ctx context.Context, r *guest.Run) (*vm, context.Context, error) {
+	v := &vm{in: q, run: r, scratch: q.image.scratch, undef: q.image.undefined}
+	ctx = context.WithValue(r.Context(ctx), vmKey{}, v)
+	inst, err := q.module.Runtime.InstantiateModule(ctx, q.module.Code, r.ModuleConfig([]string{"node"}, nil))
+	if err != nil {
+		return nil, nil, fmt.Errorf("quickjs: instantiate: %w", err)
+	}
+	mem := inst.Memory()
+	ok := true
+	if grow := (q.image.bytes - mem.Size()) / pageBytes; grow > 0 {
+		_, ok = mem.Grow(grow)
+	}
+	for _, p := range q.image.pages {
+		ok = ok && mem.Write(p.offset, p.data)
+	}
+	if !ok {
+		_ = inst.Close(context.WithoutCancel(ctx))
+		return nil, nil, errors.New("quickjs: the memory limit is below the interpreter's own needs")
+	}
+	inst.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(q.image.stackPointer)
+	v.use(ctx, inst)
+	return v, ctx, nil
+}
+
+// Run runs one program. Argv is like node's command line: an entry file, or -e
+// and source, and the program's arguments. An error means that nothing ran.
+func (q *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
+	v, callCtx, err := q.restore(ctx, r)
+	if err != nil {
+		return guest.Result{}, err
+	}
+	defer func() {
+		v.closeFiles()
+		_ = v.mod.Close(context.WithoutCancel(callCtx))
+	}()
+	r.Begin()
+	var code int
+	err = v.guard(func() error {
+		v.call("qjs_set_memory_limit", q.heapLimit(guest.MemoryLimit(r.Program)))
+		code = v.program()
+		return nil
+	})
+	if c, exited := guest.Exit(ctx, err); exited {
+		return r.Outcome(ctx, true, c, nil), nil
+	}
+	return r.Outcome(ctx, err == nil, uint32(code), err), nil
+}
+
+// heapLimit is what QuickJS may allocate when the memory is limited to n bytes.
+func (q *Interpreter) heapLimit(n int64) uint64 {
+	return uint64(n - int64(q.image.bytes-q.image.heap) - max(heapMargin, n/32))
+}
