@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 // Server serves one listener. It is a host.Router.
 type Server struct {
 	mux      *http.ServeMux
+	methods  map[string]bool // of all routes
 	http     *http.Server
 	log      hclog.Logger
 	cut      context.CancelFunc
@@ -45,7 +47,7 @@ type Server struct {
 // Ready is called. Register all routes before that.
 func Start(l net.Listener, log hclog.Logger) *Server {
 	base, cut := context.WithCancel(context.Background())
-	s := &Server{mux: http.NewServeMux(), log: log, cut: cut, done: make(chan struct{})}
+	s := &Server{mux: http.NewServeMux(), methods: make(map[string]bool), log: log, cut: cut, done: make(chan struct{})}
 	s.http = &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -64,7 +66,12 @@ func Start(l net.Listener, log hclog.Logger) *Server {
 }
 
 // Handle implements host.Router.
-func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+func (s *Server) Handle(pattern string, h http.Handler) {
+	s.mux.Handle(pattern, h)
+	if method, _, ok := strings.Cut(pattern, " "); ok {
+		s.methods[method] = true
+	}
+}
 
 // Ready lets requests through to the routes.
 func (s *Server) Ready() { s.ready.Store(true) }
@@ -113,25 +120,34 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // unrouted answers what no route took. h is what the mux would have answered:
-// it alone knows whether the path exists for other methods.
+// it alone knows whether the path exists for other methods, and for which.
+//
+// A method that no route has at any path is another matter (RFC 9110 §15.6.2).
+// Besides, an entry may register methods only to refuse them with an Allow of its
+// own, so that the mux's list would promise what the path does not take.
 func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	rec := statusRecorder{header: make(http.Header)}
 	h.ServeHTTP(&rec, r)
-	if rec.status == http.StatusMethodNotAllowed {
+	switch {
+	case rec.status != http.StatusMethodNotAllowed:
+		writeError(w, http.StatusNotFound, "not_found", "there is nothing at this path")
+	case !s.methods[r.Method]:
+		writeError(w, http.StatusNotImplemented, "not_implemented", "this server does not know the method "+r.Method)
+	default:
 		w.Header().Set("Allow", rec.header.Get("Allow"))
 		writeError(w, rec.status, "method_not_allowed", "this path does not take "+r.Method)
-		return
 	}
-	writeError(w, http.StatusNotFound, "not_found", "there is nothing at this path")
 }
 
-// writeError writes the error shape of reference wire §1.10.
+// writeError writes the error shape of reference wire §1.10: a sentence for
+// people, twice since clients differ in where they look, and a code for programs.
 func writeError(w http.ResponseWriter, status int, code, message string) {
 	body, err := json.Marshal(struct {
 		Error   string `json:"error"`
 		Message string `json:"message"`
 		Status  int    `json:"status"`
-	}{code, message, status})
+		Code    string `json:"code"`
+	}{message, message, status, code})
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{}`)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -63,7 +64,7 @@ func TestAnswers(t *testing.T) {
 	}))
 
 	r := do(t, client, "GET", url+"/thing/1")
-	if r.status != 503 || r.header.Get("Retry-After") != "1" || r.body != `{"error":"starting","message":"the server is starting","status":503}`+"\n" {
+	if r.status != 503 || r.header.Get("Retry-After") != "1" || r.body != `{"error":"the server is starting","message":"the server is starting","status":503,"code":"starting"}`+"\n" {
 		t.Errorf("before Ready: %+v", r)
 	}
 	s.Ready()
@@ -71,12 +72,52 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("a route: %+v", r)
 	}
 	r = do(t, client, "GET", url+"/other")
-	if r.status != 404 || r.header.Get("Content-Type") != "application/json" || r.body != `{"error":"not_found","message":"there is nothing at this path","status":404}`+"\n" {
+	if r.status != 404 || r.header.Get("Content-Type") != "application/json" || r.body != `{"error":"there is nothing at this path","message":"there is nothing at this path","status":404,"code":"not_found"}`+"\n" {
 		t.Errorf("an unknown path: %+v", r)
 	}
-	r = do(t, client, "PUT", url+"/thing/1")
-	if r.status != 405 || !strings.Contains(r.header.Get("Allow"), "GET") || !strings.HasPrefix(r.body, `{"error":"method_not_allowed"`) {
-		t.Errorf("a wrong method: %+v", r)
+}
+
+// 405 is for methods that another path takes, and its Allow is true of this one.
+func TestMethods(t *testing.T) {
+	s, url, client := start(t)
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	s.Handle("GET /thing/{id}", ok)
+	s.Handle("POST /other", ok)
+	// As entries do that refuse a method behind their own admission.
+	s.Handle("DELETE /other", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", "POST")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	}))
+	s.Ready()
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		allow, code  string
+	}{
+		{"GET", "/thing/1", 200, "", ""},
+		{"HEAD", "/thing/1", 200, "", ""},
+		{"POST", "/thing/1", 405, "GET, HEAD", "method_not_allowed"},
+		{"DELETE", "/other", 405, "POST", ""},
+		{"BREW", "/other", 501, "", "not_implemented"},
+		{"OPTIONS", "/other", 501, "", "not_implemented"},
+		{"BREW", "/nothing", 404, "", "not_found"},
+		{"POST", "/nothing", 404, "", "not_found"},
+		{"GET", "/thing", 404, "", "not_found"},
+	} {
+		r := do(t, client, tt.method, url+tt.path)
+		if r.status != tt.status || r.header.Get("Allow") != tt.allow {
+			t.Errorf("%s %s: %d, Allow %q; want %d, %q", tt.method, tt.path, r.status, r.header.Get("Allow"), tt.status, tt.allow)
+		}
+		if tt.code == "" {
+			continue
+		}
+		var body struct {
+			Error, Message, Code string
+			Status               int
+		}
+		if err := json.Unmarshal([]byte(r.body), &body); err != nil || body.Code != tt.code || body.Status != tt.status || body.Error != body.Message || !strings.Contains(body.Error, " ") {
+			t.Errorf("%s %s: %s, %v", tt.method, tt.path, r.body, err)
+		}
 	}
 }
 
