@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -126,10 +127,48 @@ func (e *LanguageError) Error() string {
 	return s + "; this sandbox offers: " + strings.Join(e.Offered, ", ")
 }
 
+// PlanError: a language table did not plan a run.
+type PlanError struct {
+	// Language and Toolchain are what was to be planned.
+	Language, Toolchain string
+	// Refused is what the table does not take of the caller's arguments, a phrase
+	// that may be shown to the caller. It is empty when the caller is not at fault.
+	Refused string
+	// Again says that the same request may succeed later.
+	Again bool
+	// Err is the cause, for the operator.
+	Err error
+
+	plugin string
+}
+
+func (e *PlanError) Error() string {
+	return fmt.Sprintf("language table %q: plan %s by %s: %v", e.plugin, e.Language, e.Toolchain, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *PlanError) Unwrap() error { return e.Err }
+
+// planError tells what a table makes of a request from what is wrong with the
+// table.
+func planError(plugin string, r language.PlanRequest, err error) *PlanError {
+	e := &PlanError{Language: r.Language, Toolchain: r.Toolchain, Err: err, plugin: plugin}
+	guest, refused := errors.AsType[*wasm.GuestError](err)
+	switch {
+	case refused && guest.Code != language.CodeUnknownLanguage && guest.Code != language.CodeUnknownToolchain:
+		e.Refused = guest.Message // the table sees nothing but the request
+	case errors.Is(err, wasm.ReasonBadInput):
+		e.Refused = "longer than the language's table takes"
+	case errors.Is(err, wasm.ReasonBusy), errors.Is(err, wasm.ReasonTimeout):
+		e.Again = true
+	}
+	return e
+}
+
 const maxLanguageEcho = 32
 
 // Plan says how to run a program in a language, by id or alias, on t. It
-// returns a *LanguageError when t cannot.
+// returns a *LanguageError when t cannot, and a *PlanError when the table fails.
 func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error) {
 	name := strings.ToLower(strings.TrimSpace(lang))
 	i, known := h.languages.byName[name]
@@ -150,7 +189,7 @@ func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []s
 		err = plan.CheckArgs(args)
 	}
 	if err != nil {
-		return "", "", language.Plan{}, fmt.Errorf("language table %q: plan %s by %s: %w", row.plugin, row.ID, support.Toolchain, err)
+		return "", "", language.Plan{}, planError(row.plugin, req, err)
 	}
 	return row.ID, support.Toolchain, plan, nil
 }

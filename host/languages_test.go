@@ -95,3 +95,33 @@ func TestPlanOfABrokenTable(t *testing.T) {
 		}
 	}
 }
+
+// What a table does not take is the caller's, what is wrong with it is not.
+func TestPlanErrors(t *testing.T) {
+	call := func(reason wasm.Reason, err error) error {
+		return &wasm.CallError{Module: "m", Op: wasm.OpPlan, Reason: reason, Err: err}
+	}
+	for _, tt := range []struct {
+		err     error
+		refused string
+		again   bool
+	}{
+		{err: call(wasm.ReasonGuest, &wasm.GuestError{Code: "no_arguments", Message: "takes none"}), refused: "takes none"},
+		{err: call(wasm.ReasonGuest, &wasm.GuestError{Code: language.CodeUnknownToolchain, Message: "which?"})},
+		{err: call(wasm.ReasonBadInput, nil), refused: "longer than the language's table takes"},
+		{err: call(wasm.ReasonTimeout, nil), again: true},
+		{err: call(wasm.ReasonBusy, nil), again: true},
+		{err: call(wasm.ReasonTrap, errors.New("unreachable"))},
+	} {
+		h := &Host{log: hclog.NewNullLogger()}
+		h.languages.add("table", scripted(func(context.Context, uint32, []byte) ([]byte, error) { return nil, tt.err }), language.Table{
+			Languages: []language.Language{{ID: "py", Name: "Python", Toolchains: []string{"cpython"}}},
+		})
+		_, _, _, err := h.Plan(t.Context(), target, "py", []string{"x"})
+		var pe *PlanError
+		if !errors.As(err, &pe) || pe.Refused != tt.refused || pe.Again != tt.again || !errors.Is(err, tt.err) ||
+			!strings.HasPrefix(err.Error(), `language table "table": plan py by cpython: `) {
+			t.Errorf("%v: %+v", tt.err, err)
+		}
+	}
+}

@@ -2,16 +2,11 @@ package exec
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
-	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/backend"
-	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
@@ -70,24 +65,6 @@ func (f *finder) shadowed(ctx context.Context, in *CodeRun, id string) bool {
 	return false
 }
 
-// planRefusal tells what a language table makes of a request from what is wrong
-// with the table: the caller answers for the arguments, the operator for the rest.
-func planRefusal(err error) error {
-	out := &host.HTTPError{Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "the run cannot be planned now", RetryAfter: defaultRetry, Cause: err}
-	guest, refused := errors.AsType[*wasm.GuestError](err)
-	switch {
-	case refused && guest.Code != language.CodeUnknownLanguage && guest.Code != language.CodeUnknownToolchain:
-		// Its own sentence: it sees nothing but the request.
-		out.Status, out.Code, out.Message, out.RetryAfter = http.StatusBadRequest, "invalid_request", "args: "+guest.Message, 0
-	case errors.Is(err, wasm.ReasonBadInput):
-		out.Status, out.Code, out.Message, out.RetryAfter = http.StatusBadRequest, "invalid_request", "args are too long for this language", 0
-	case errors.Is(err, wasm.ReasonBusy), errors.Is(err, wasm.ReasonTimeout), errors.Is(err, wasm.ReasonClosed):
-	default:
-		return err
-	}
-	return out
-}
-
 // order is a planned run: what a target will be asked to do.
 type order struct {
 	language string
@@ -99,7 +76,7 @@ func (i *Interpreter) order(ctx context.Context, c *call, t session.Target, sess
 	in := c.in
 	id, toolchain, plan, err := i.host.Plan(ctx, t, in.Lang, in.Args)
 	if err != nil {
-		return order{}, planRefusal(err)
+		return order{}, err
 	}
 	limits := i.host.Limits(t, backend.Limits{Wall: time.Duration(in.Timeout) * time.Millisecond})
 	req := policy.Request{

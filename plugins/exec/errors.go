@@ -65,6 +65,9 @@ func asRefusal(err error) *host.HTTPError {
 	if le, ok := errors.AsType[*host.LanguageError](err); ok {
 		return languageRefusal(le)
 	}
+	if pe, ok := errors.AsType[*host.PlanError](err); ok {
+		return planRefusal(pe)
+	}
 	if pe, ok := errors.AsType[*host.PolicyError](err); ok {
 		code := pe.Code
 		if code == "" {
@@ -138,6 +141,20 @@ func backendRefusal(err error) *host.HTTPError {
 		out.Status, out.Code, out.Message = http.StatusInternalServerError, "internal", "internal error"
 	}
 	return out
+}
+
+// planRefusal: the caller answers for the arguments, the operator for the table.
+func planRefusal(e *host.PlanError) *host.HTTPError {
+	switch {
+	case e.Refused != "":
+		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_request", Message: "args: " + e.Refused, Cause: e}
+	case e.Again:
+		return &host.HTTPError{
+			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "the run cannot be planned now",
+			RetryAfter: defaultRetry, Cause: e,
+		}
+	}
+	return &host.HTTPError{Status: http.StatusInternalServerError, Code: "internal", Message: "internal error", Cause: e}
 }
 
 func languageRefusal(e *host.LanguageError) *host.HTTPError {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
-	"github.com/caisson-run/caisson/runtimes/wasm"
-	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
@@ -105,20 +103,14 @@ func TestArgsAreBounded(t *testing.T) {
 // table the operator's.
 func TestFailuresOfPlanning(t *testing.T) {
 	r := newRig(t)
-	call := func(reason wasm.Reason, err error) error {
-		return &wasm.CallError{Module: "table", Op: wasm.OpPlan, Reason: reason, Err: err}
-	}
 	for _, tt := range []struct {
-		err    error
+		err    *host.PlanError
 		status int
 		error  string
 	}{
-		{call(wasm.ReasonGuest, &wasm.GuestError{Code: "no_arguments", Message: "sql programs take no arguments"}), 400, "args: sql programs take no arguments"},
-		{call(wasm.ReasonBadInput, nil), 400, "args are too long for this language"},
-		{call(wasm.ReasonTimeout, nil), 503, "the run cannot be planned now"},
-		{call(wasm.ReasonBusy, nil), 503, "the run cannot be planned now"},
-		{call(wasm.ReasonGuest, &wasm.GuestError{Code: language.CodeUnknownToolchain, Message: "/secret"}), 500, "internal error"},
-		{call(wasm.ReasonTrap, errors.New("/secret")), 500, "internal error"},
+		{&host.PlanError{Refused: "sql programs take no arguments"}, 400, "args: sql programs take no arguments"},
+		{&host.PlanError{Again: true, Err: errors.New("/secret")}, 503, "the run cannot be planned now"},
+		{&host.PlanError{Err: errors.New("/secret")}, 500, "internal error"},
 	} {
 		r.planned = tt.err
 		a := r.post(rich, "/exec", obj{"lang": "bash", "code": "true"})
