@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/caisson-run/caisson/host/session"
@@ -59,6 +61,7 @@ func (i *Interpreter) resolve(ctx context.Context, f *finder, in *CodeRun, x *fi
 			return nil, err
 		}
 	}
+	r.settle()
 	for k := range in.Files { // in the order of the request
 		shown := names.Show(in.Files[k].Name)
 		if name, absent := r.absent[in.Files[k].Name]; absent {
@@ -72,6 +75,49 @@ func (i *Interpreter) resolve(ctx context.Context, f *finder, in *CodeRun, x *fi
 		r.place(p)
 	}
 	return r.in, nil
+}
+
+// settle leaves out inputs that need a directory where another one is a file, or
+// the other way round. What the session has already stays, and of the rest the
+// last one of the request, as with inputs of one name.
+func (r *resolver) settle() {
+	order := slices.SortedFunc(slices.Values(r.picked), func(a, b picked) int {
+		if a.there != b.there {
+			return cmp.Compare(rank(b.there), rank(a.there))
+		}
+		return cmp.Compare(b.turn, a.turn)
+	})
+	files, dirs := make(map[string]bool), make(map[string]string) // dirs: for which file
+	out := make(map[string]string)
+	for _, p := range order {
+		if below, taken := dirs[p.name]; taken {
+			out[p.name] = fmt.Sprintf("%s cannot be placed: %s needs a directory of that name", names.Show(p.ref.Name), names.Show(below))
+			continue
+		}
+		if dir := slices.IndexFunc(names.Parents(p.name), func(d string) bool { return files[d] }); dir >= 0 {
+			out[p.name] = fmt.Sprintf("%s cannot be placed: %s is a file", names.Show(p.ref.Name), names.Show(names.Parents(p.name)[dir]))
+			continue
+		}
+		files[p.name] = true
+		for _, d := range names.Parents(p.name) {
+			dirs[d] = p.name
+		}
+	}
+	r.picked = slices.DeleteFunc(r.picked, func(p picked) bool {
+		note, left := out[p.name]
+		if left {
+			r.in.missing = append(r.in.missing, names.Show(p.ref.Name))
+			r.in.notes = append(r.in.notes, note)
+		}
+		return left
+	})
+}
+
+func rank(there bool) int {
+	if there {
+		return 1
+	}
+	return 0
 }
 
 type resolver struct {
@@ -91,6 +137,8 @@ type picked struct {
 	*input
 	from  *finding
 	entry backend.Entry
+	turn  int  // when it was picked
+	there bool // the session has it in its place already
 }
 
 // ref resolves one ref. Of several for one name the last that exists counts:
@@ -138,8 +186,9 @@ func (r *resolver) ref(ctx context.Context, ref *CodeFile) error {
 			// In the session itself there is no copy: what changes, changed.
 			shared: from != r.at && (sharedRef(ref) || shared(from.Sandbox.Metadata)),
 		},
-		from: from, entry: e,
+		from: from, entry: e, turn: len(r.seen),
 	}
+	p.there = changed || r.present(p)
 	if k, taken := r.byName[name]; taken {
 		r.in.notes = append(r.in.notes, fmt.Sprintf("several input files are named %s; the last one is used", names.Show(name)))
 		r.picked[k] = p
@@ -155,7 +204,7 @@ func (r *resolver) ref(ctx context.Context, ref *CodeFile) error {
 func (r *resolver) place(p picked) {
 	in := r.in
 	in.found = append(in.found, p.input)
-	if p.changed || r.present(p) {
+	if p.there {
 		return
 	}
 	spec := backend.Input{Path: names.Absolute(p.name), Optional: true}

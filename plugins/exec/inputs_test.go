@@ -100,6 +100,45 @@ func TestSeveralRefsOfOneName(t *testing.T) {
 	}
 }
 
+// Names of which one needs a directory where another is a file.
+func TestInputsInEachOthersWay(t *testing.T) {
+	r := newRig(t)
+	one := r.upload(alice, field{"kind", "", "agent"}, csv("q", "1"))
+	two := r.upload(alice, field{"kind", "", "agent"}, csv("q/z", "2"), csv("q/y", "3"))
+	q, z, y := one.ref(0, "q"), two.ref(0, "q/z"), two.ref(1, "q/y")
+	const list = "find . -type f | sort | tr '\\n' ' '"
+	for name, tt := range map[string]struct {
+		refs           []CodeFile
+		stdout, stderr string
+	}{
+		"the file first":   {[]CodeFile{q, z, y}, "./q/y ./q/z ", notAvailable + "q\nq cannot be placed: q/z needs a directory of that name\n"},
+		"the file last":    {[]CodeFile{z, y, q}, "./q ", notAvailable + "q/z, q/y\nq/z cannot be placed: q is a file\nq/y cannot be placed: q is a file\n"},
+		"the file between": {[]CodeFile{z, q, y}, "./q/y ./q/z ", notAvailable + "q\nq cannot be placed: q/y needs a directory of that name\n"},
+	} {
+		res := r.exec(alice, list, obj{"files": tt.refs})
+		if res.Stdout != tt.stdout || res.Stderr != tt.stderr || len(res.Files) != strings.Count(tt.stdout, "./") {
+			t.Errorf("%s: %+v", name, res)
+		}
+	}
+	// What the session has stays, whatever the order.
+	s := r.exec(alice, "printf mine > q").SessionID
+	mine := CodeFile{ID: "q", Name: "q", StorageSessionID: s}
+	for _, refs := range [][]CodeFile{{mine, z}, {z, mine}} {
+		res := r.exec(alice, "cat q", obj{"session_id": s, "files": refs})
+		if res.Stdout != "mine" || res.Stderr != notAvailable+"q/z\nq/z cannot be placed: q is a file\n" || fileNames(res.Files) != "(q)" {
+			t.Errorf("%+v", res)
+		}
+	}
+	// So does what no ref names: the backend finds out.
+	if res := r.exec(alice, "cat q", obj{"session_id": s, "files": []CodeFile{z}}); res.Stdout != "mine" || res.Stderr != notAvailable+"q/z\n" {
+		t.Errorf("below a file: %+v", res)
+	}
+	s = r.exec(alice, "mkdir q").SessionID
+	if res := r.exec(alice, "ls -d q/.", obj{"session_id": s, "files": []CodeFile{q}}); res.Stdout != "q/.\n" || res.Stderr != notAvailable+"q\n" {
+		t.Errorf("where a directory is: %+v", res)
+	}
+}
+
 // Refs into several sessions: all are placed, each echo keeps its own session.
 func TestRefsIntoSeveralSessions(t *testing.T) {
 	r := newRig(t)

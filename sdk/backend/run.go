@@ -87,7 +87,8 @@ type Input struct {
 	// CopyFrom takes a file of another sandbox of the same config.
 	CopyFrom *CopySource `json:"copy_from,omitempty"`
 	// Optional inputs that cannot be placed are named in RunResult.MissingInputs
-	// instead of failing the run.
+	// instead of failing the run: the source is not to be had, or Path cannot be a
+	// file because a directory is there, or a file where a directory is needed.
 	Optional bool `json:"optional,omitempty"`
 }
 

@@ -19,6 +19,7 @@ func (k *kit) inputChecks() []check {
 		{"copy", k.inputCopy},
 		{"copy_pinned", k.inputCopyPinned},
 		{"copy_missing", k.inputCopyMissing},
+		{"in_the_way", k.inputInTheWay},
 		{"replace", k.inputReplace},
 		{"large_source", k.inputLargeSource},
 	}
@@ -103,6 +104,36 @@ func (k *kit) inputFailingReader(t *testing.T) {
 	o = k.do(t, spec, &recorder{inputs: map[int]io.Reader{0: &failing{1000, cause}}})
 	if o.stdout != "ran" || !slices.Equal(o.MissingInputs, []string{data("in")}) {
 		t.Errorf("stdout %q, missing %q", o.stdout, o.MissingInputs)
+	}
+}
+
+// inputInTheWay: an input whose place is below a file, or is a directory, spoils
+// neither the run nor what is there.
+func (k *kit) inputInTheWay(t *testing.T) {
+	ref := k.sandbox(t)
+	k.write(t, ref, data("file"), "before")
+	k.write(t, ref, data("dir", "f"), "inside")
+	spec := k.runSpec(ref, "show", "file", "show", "dir/f", "show", "after")
+	spec.Inputs = []backend.Input{
+		{Path: data("file", "x"), Inline: []byte("x"), Optional: true},
+		{Path: data("dir"), Chunked: true, Optional: true},
+		{Path: data("after"), Chunked: true, Optional: true},
+	}
+	inputs := func() *recorder {
+		return &recorder{inputs: map[int]io.Reader{1: strings.NewReader("y"), 2: strings.NewReader("z")}}
+	}
+	o := k.do(t, spec, inputs())
+	if o.stdout != "beforeinsidez" || !slices.Equal(slices.Sorted(slices.Values(o.MissingInputs)), []string{data("dir"), data("file", "x")}) {
+		t.Errorf("stdout %q, missing %q", o.stdout, o.MissingInputs)
+	}
+	for i := range 2 {
+		spec.Inputs[i].Optional = false
+		o, err := k.try(t, t.Context(), spec, inputs())
+		if err == nil || o.starts > 0 {
+			t.Errorf("the program ran without %s", spec.Inputs[i].Path)
+		}
+		wantNoProof(t, "Run", err)
+		spec.Inputs[i].Optional = true
 	}
 }
 

@@ -142,5 +142,16 @@ func Relative(p string) (name string, ok bool) {
 	return name, ok && name != ""
 }
 
+// Parents returns the directories that a name lies in, the outermost first.
+func Parents(name string) []string {
+	var out []string
+	for i, c := range name {
+		if c == '/' {
+			out = append(out, name[:i])
+		}
+	}
+	return out
+}
+
 // Absolute returns where a name lies in a sandbox.
 func Absolute(name string) string { return root + name }

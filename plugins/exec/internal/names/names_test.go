@@ -1,6 +1,7 @@
 package names_test
 
 import (
+	"slices"
 	"path"
 	"strings"
 	"testing"
@@ -138,4 +139,12 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("Show(%q) = %q", in, s)
 		}
 	})
+}
+
+func TestParents(t *testing.T) {
+	for name, want := range map[string][]string{"a": nil, "a/b": {"a"}, "é/b c/d": {"é", "é/b c"}} {
+		if got := names.Parents(name); !slices.Equal(got, want) {
+			t.Errorf("Parents(%q) = %q, want %q", name, got, want)
+		}
+	}
 }
