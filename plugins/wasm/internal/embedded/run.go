@@ -132,8 +132,9 @@ func (r *run) makeDirs() (err error) {
 	return nil
 }
 
-// input places one input. One that is optional and cannot be had is named in the
-// result instead: whatever is wrong with its source, nothing is wrong here.
+// input places one input. One that is optional and cannot be had, or has no place
+// among the files that are there, is named in the result instead: nothing is wrong
+// with the run.
 func (r *run) input(ctx context.Context, i int, in backend.Input) error {
 	rel, err := relative("Run", in.Path)
 	if err != nil {
@@ -150,7 +151,7 @@ func (r *run) input(ctx context.Context, i int, in backend.Input) error {
 	case err == nil:
 		r.result.Usage.BytesIn += e.Size
 		return nil
-	case src.err == nil || ctx.Err() != nil:
+	case ctx.Err() != nil, src.err == nil && (!in.Optional || !inTheWay(fileError("Run", in.Path, err))):
 		return fileError("Run", in.Path, err)
 	case in.Optional:
 		r.result.MissingInputs = append(r.result.MissingInputs, in.Path)
@@ -161,6 +162,16 @@ func (r *run) input(ctx context.Context, i int, in backend.Input) error {
 		e.Provider, e.Subject, e.Plane = Name, backend.SubjectFile, backend.PlaneData
 		return e
 	}
+}
+
+// inTheWay reports whether a path cannot be a file because of what is there, as
+// opposed to storage that is full or broken.
+func inTheWay(err error) bool {
+	switch backend.KindOf(err) {
+	case backend.KindInvalidRequest, backend.KindNotFound, backend.KindConflict:
+		return true
+	}
+	return false
 }
 
 // content opens what an input is made of.
