@@ -37,22 +37,31 @@ type Balance struct {
 // does nothing, and the same ref for another wallet or amount is an error. ref
 // is the caller's own name for the payment.
 func (l *Ledger) Credit(ctx context.Context, wallet host.Payer, cents int64, ref string) error {
+	_, err := l.CreditOnce(ctx, wallet, cents, ref)
+	return err
+}
+
+// CreditOnce is Credit, and tells whether this call added the cents: false where
+// an earlier one with the same ref had.
+func (l *Ledger) CreditOnce(ctx context.Context, wallet host.Payer, cents int64, ref string) (added bool, err error) {
 	if err := errors.Join(checkName("wallet", string(wallet)), checkName("ref", ref)); err != nil {
-		return fmt.Errorf("ledger: credit: %w", err)
+		return false, fmt.Errorf("ledger: credit: %w", err)
 	}
 	if cents <= 0 || cents > maxCents {
-		return fmt.Errorf("ledger: credit: cents %d is not from 1 to %d", cents, int64(maxCents))
+		return false, fmt.Errorf("ledger: credit: cents %d is not from 1 to %d", cents, int64(maxCents))
 	}
-	err := l.write(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error {
+	err = l.write(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO credits (ref, wallet, cents, at) VALUES (?, ?, ?, ?) ON CONFLICT (ref) DO NOTHING`,
 			ref, string(wallet), cents, millis(l.now()))
 		if err != nil {
 			return err
 		}
-		if added, err := res.RowsAffected(); err != nil {
+		rows, err := res.RowsAffected()
+		if err != nil {
 			return err
-		} else if added == 0 {
+		}
+		if added = rows > 0; !added { // fn may run again
 			return sameCredit(ctx, tx, wallet, cents, ref)
 		}
 		var balance int64
@@ -69,9 +78,9 @@ func (l *Ledger) Credit(ctx context.Context, wallet host.Payer, cents int64, ref
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("ledger: credit %q: %w", ref, err)
+		return false, fmt.Errorf("ledger: credit %q: %w", ref, err)
 	}
-	return nil
+	return added, nil
 }
 
 func sameCredit(ctx context.Context, tx *sql.Tx, wallet host.Payer, cents int64, ref string) error {

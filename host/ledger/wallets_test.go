@@ -49,6 +49,22 @@ func TestCredit(t *testing.T) {
 	wantBalance(t, l, "umbrella", 0, 0, 0)
 }
 
+func TestCreditOnce(t *testing.T) {
+	l := openAt(t, dbPath(t), ledger.Options{})
+	for _, tt := range []struct {
+		ref   string
+		cents int64
+		added bool
+		fails bool
+	}{{"a", 10, true, false}, {"a", 10, false, false}, {"a", 11, false, true}, {"b", 10, true, false}, {"b", 10, false, false}} {
+		added, err := l.CreditOnce(t.Context(), "acme", tt.cents, tt.ref)
+		if added != tt.added || (err != nil) != tt.fails {
+			t.Errorf("CreditOnce(%s, %d) = %v, %v", tt.ref, tt.cents, added, err)
+		}
+	}
+	wantBalance(t, l, "acme", 20, 0, 0)
+}
+
 func TestSetCap(t *testing.T) {
 	l := openAt(t, dbPath(t), ledger.Options{})
 	for _, tt := range []struct {

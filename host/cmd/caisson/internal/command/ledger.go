@@ -96,11 +96,16 @@ func (a *app) ledgerCredit(ctx context.Context, cmd *cli.Command) error {
 		ref = "cli-" + rand.Text()
 	}
 	return a.withLedger(ctx, cmd, true, func(l *ledger.Ledger) error {
-		if err := l.Credit(ctx, wallet, cents, ref); err != nil {
+		added, err := l.CreditOnce(ctx, wallet, cents, ref)
+		if err != nil {
 			return err
 		}
 		b, err := l.Balance(ctx, wallet)
 		if err != nil {
+			return err
+		}
+		if !added {
+			_, err = fmt.Fprintf(a.Stdout, "already credited under ref %s; nothing added; balance %d\n", ref, b.Balance)
 			return err
 		}
 		_, err = fmt.Fprintf(a.Stdout, "credited %s with %s (ref %s); balance %d\n", wallet, centsText(cents), ref, b.Balance)

@@ -26,8 +26,8 @@ func TestLedger(t *testing.T) {
 	if r := do(0, "credit", "acme", "100", "--ref", "p1"); r.stdout != "credited acme with 100 cents (ref p1); balance 100\n" {
 		t.Errorf("credit: %q", r.stdout)
 	}
-	if r := do(0, "credit", "acme", "100", "--ref", "p1"); !strings.Contains(r.stdout, "balance 100\n") {
-		t.Errorf("the same payment was counted twice: %q", r.stdout)
+	if r := do(0, "credit", "acme", "100", "--ref", "p1"); r.stdout != "already credited under ref p1; nothing added; balance 100\n" {
+		t.Errorf("the same payment again: %q", r.stdout)
 	}
 	if r := do(exitFailure, "credit", "acme", "7", "--ref", "p1"); !strings.Contains(r.stderr, "another ref") {
 		t.Errorf("a ref of another payment: %q", r.stderr)
