@@ -34,7 +34,7 @@ func limits(h *host.Host, t session.Target) []limitReport {
 	row := func(name string, deflt, most int64, format func(int64) string) limitReport {
 		show := func(v int64) string {
 			if v <= 0 || v >= all {
-				return "the backend's"
+				return leftToBackend
 			}
 			return format(v)
 		}
@@ -42,13 +42,13 @@ func limits(h *host.Host, t session.Target) []limitReport {
 	}
 	cpus := func(v float64) string {
 		if v <= 0 || v >= all {
-			return "the backend's"
+			return leftToBackend
 		}
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return []limitReport{
 		row("wall", int64(d.Wall), int64(m.Wall), duration),
-		row("cpu", int64(d.CPU), int64(m.CPU), duration),
+		{"cpu", cpuText(d, all), cpuText(m, all)},
 		row("memory", d.MemoryBytes, m.MemoryBytes, sizeText),
 		{"cpus", cpus(d.CPUs), cpus(m.CPUs)},
 		row("processes", d.Processes, m.Processes, count),
@@ -56,6 +56,24 @@ func limits(h *host.Host, t session.Target) []limitReport {
 		row("stderr", d.StderrBytes, m.StderrBytes, sizeText),
 		row("disk", d.DiskBytes, m.DiskBytes, sizeText),
 		row("files", d.DiskFiles, m.DiskFiles, count),
+	}
+}
+
+// leftToBackend stands where neither the configuration nor what the backend says
+// of itself bounds something: the backend's own default applies, which it does
+// not tell.
+const leftToBackend = "not set (left to the backend)"
+
+// cpuText is what a run may use of processor time. Where nothing bounds it, the
+// other limits do.
+func cpuText(l backend.Limits, all int64) string {
+	switch {
+	case l.CPU > 0 && int64(l.CPU) < all:
+		return l.CPU.String()
+	case l.Wall > 0 && l.CPUs > 0 && l.CPUs < float64(all) && float64(l.Wall)*l.CPUs < float64(all):
+		return fmt.Sprintf("%v (wall × cpus)", time.Duration(float64(l.Wall)*l.CPUs))
+	default:
+		return leftToBackend
 	}
 }
 
