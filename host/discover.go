@@ -1,14 +1,20 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/caisson-run/caisson/manifest"
+	"github.com/caisson-run/caisson/runtimes/process"
+	"github.com/caisson-run/caisson/runtimes/wasm"
+	"github.com/hashicorp/go-hclog"
 )
 
 // PluginState is what became of a plugin that was found.
@@ -37,6 +43,8 @@ type PluginStatus struct {
 	State   PluginState `json:"state"`
 	// Cause explains every state but ready and unused.
 	Cause string `json:"cause,omitempty"`
+	// Fix is a command or a sentence that mends Cause, where one is known.
+	Fix string `json:"fix,omitempty"`
 	// SHA256 is the pinned digest; empty when none is.
 	SHA256 string `json:"sha256,omitempty"`
 	// Dir is where it was found.
@@ -44,12 +52,17 @@ type PluginStatus struct {
 }
 
 // Discover searches dirs for NAME/plugin.yaml and reports everything found, in
-// order of directories and names. It starts nothing. One bad plugin never hides
-// the others; a directory that does not exist holds none.
-func Discover(dirs []string, strictDigests bool) ([]PluginStatus, error) {
+// order of directories and names. It starts nothing, but reads every artifact and
+// holds it against its manifest: what Open would refuse for what the files are is
+// a PluginError here. One bad plugin never hides the others; a directory that does
+// not exist holds none. ctx bounds the reading.
+func Discover(ctx context.Context, dirs []string, strictDigests bool) ([]PluginStatus, error) {
 	found, err := discover(dirs, strictDigests)
 	out := make([]PluginStatus, len(found))
 	for i, f := range found {
+		if f.m != nil {
+			f.fail(f.verify(ctx))
+		}
 		out[i] = f.status
 	}
 	return out, err
@@ -59,6 +72,57 @@ func Discover(dirs []string, strictDigests bool) ([]PluginStatus, error) {
 type found struct {
 	status PluginStatus
 	m      *manifest.Manifest
+}
+
+// fail makes f unusable because of err, if there is one.
+func (f *found) fail(err error) {
+	if err == nil {
+		return
+	}
+	f.m = nil
+	f.status.State, f.status.Cause = PluginError, err.Error()
+	for _, prefix := range []string{"plugin", "wasm module"} { // Name says it
+		f.status.Cause = strings.TrimPrefix(f.status.Cause, fmt.Sprintf("%s %q: ", prefix, f.status.Name))
+	}
+	if fe, ok := errors.AsType[*process.FileError](err); ok {
+		f.status.Fix = fe.Fix
+	}
+}
+
+// verify looks at what a plugin would be started from, as starting it would.
+func (f found) verify(ctx context.Context) error {
+	if f.m.Runtime == manifest.RuntimeProcess {
+		if _, err := f.m.Negotiate(backendProtocols); err != nil {
+			return err
+		}
+		return process.Check(ctx, f.artifact(), f.m.SHA256)
+	}
+	spec, err := moduleSpec(f, hclog.NewNullLogger())
+	if err != nil {
+		return err
+	}
+	return wasm.Check(ctx, spec)
+}
+
+// artifact is the path of what the manifest describes.
+func (f found) artifact() string {
+	return filepath.Join(f.status.Dir, filepath.FromSlash(f.m.Path))
+}
+
+// checkPlaces says whether others may change the plugin: whoever writes its
+// directory or its manifest replaces artifact and digest together.
+func (f found) checkPlaces() error {
+	places := []string{f.status.Dir, filepath.Join(f.status.Dir, manifest.FileName)}
+	for p := f.m.Path; p != "."; p = path.Dir(p) {
+		places = append(places, filepath.Join(f.status.Dir, filepath.FromSlash(p)))
+	}
+	for _, p := range places {
+		// What is missing is told by whoever needs it.
+		if err := process.CheckPlace(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func discover(dirs []string, strict bool) ([]found, error) {
@@ -108,6 +172,7 @@ func inspect(dir, base string, strict bool) found {
 	f.status.Version, f.status.SHA256 = m.Version, m.SHA256
 	f.status.State = PluginUnused
 	f.m = m
+	f.fail(f.checkPlaces())
 	return f
 }
 

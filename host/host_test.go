@@ -90,8 +90,8 @@ func TestOpenRefusals(t *testing.T) {
 		{"not executable", func(f *fixture, o *Options) { f.install("fake", fakeManifest, self(f.t), 0o644) }, "execut"},
 		{"not a program", func(f *fixture, o *Options) { f.install("fake", fakeManifest, []byte("hello"), 0o755) }, "fake"},
 		{"wrong digest", func(f *fixture, o *Options) {
-			f.install("fake", fakeManifest+"sha256: "+strings.Repeat("0", 64)+"\n", self(f.t), 0o755)
-		}, strings.Repeat("0", 64)},
+			f.install("fake", fakeManifest+"sha256: "+strings.Repeat("a", 64)+"\n", self(f.t), 0o755)
+		}, "not the pinned " + strings.Repeat("a", 64)},
 		{"no digest in strict mode", func(f *fixture, o *Options) { f.installFake(); o.StrictDigests = true }, "sha256"},
 		{"unreadable manifest", func(f *fixture, o *Options) { f.install("fake", "schema: 1\nnmae: fake\n", nil, 0) }, "nmae"},
 		{"of another kind", func(f *fixture, o *Options) {
@@ -306,7 +306,7 @@ func TestDiscover(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(f.plugins, "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	all, err := Discover([]string{f.plugins, filepath.Join(f.plugins, "absent")}, false)
+	all, err := Discover(t.Context(), []string{f.plugins, filepath.Join(f.plugins, "absent")}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

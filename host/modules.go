@@ -12,22 +12,20 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// loadModule reads, verifies and loads a WebAssembly plugin. What the module
-// may import and use is what its manifest says, never more.
-func loadModule(ctx context.Context, f found, config json.RawMessage, cacheDir string, log hclog.Logger) (*wasm.Module, error) {
+// moduleSpec reads and verifies a WebAssembly plugin. What the module may import
+// and use is what its manifest says, never more.
+func moduleSpec(f found, log hclog.Logger) (wasm.Spec, error) {
 	code, err := f.m.ReadArtifact(f.status.Dir)
 	if err != nil {
-		return nil, err
+		return wasm.Spec{}, err
 	}
-	return wasm.Load(ctx, wasm.Spec{
+	return wasm.Spec{
 		Name:          f.m.Name,
 		Module:        code,
 		ABI:           string(f.m.ABI),
 		Imports:       f.m.Imports,
 		WASI:          f.m.WASI,
 		Deterministic: f.m.Deterministic,
-		Config:        config,
-		CacheDir:      cacheDir,
 		Log:           log.Named(f.m.Name),
 		Limits: wasm.Limits{
 			MemoryBytes: f.m.Limits.Memory,
@@ -36,7 +34,17 @@ func loadModule(ctx context.Context, f found, config json.RawMessage, cacheDir s
 			InputBytes:  f.m.Limits.InputBytes,
 			OutputBytes: f.m.Limits.OutputBytes,
 		},
-	})
+	}, nil
+}
+
+// loadModule makes a WebAssembly plugin ready for calls.
+func loadModule(ctx context.Context, f found, config json.RawMessage, cacheDir string, log hclog.Logger) (*wasm.Module, error) {
+	spec, err := moduleSpec(f, log)
+	if err != nil {
+		return nil, err
+	}
+	spec.Config, spec.CacheDir = config, cacheDir
+	return wasm.Load(ctx, spec)
 }
 
 // loadModules loads the policy chain and the language tables into h. On

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -131,7 +130,7 @@ func (s *supervisor) launch(ctx context.Context) (_ *generation, err error) {
 	defer cancel()
 	proc, err := process.Start(ctx, process.Spec{
 		Name:         m.Name,
-		Path:         filepath.Join(s.found.status.Dir, filepath.FromSlash(m.Path)),
+		Path:         s.found.artifact(),
 		SHA256:       m.SHA256,
 		Env:          s.env,
 		SocketRoot:   s.sockets,

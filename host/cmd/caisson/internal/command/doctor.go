@@ -111,7 +111,7 @@ func (a *app) doctor(ctx context.Context, cmd *cli.Command) error {
 	a.checkSecret(r, s)
 	a.checkAdmission(r, s)
 	a.checkBilling(ctx, r, s)
-	a.checkPlugins(r, s)
+	a.checkPlugins(ctx, r, s)
 	a.checkHost(ctx, r, s, deployment.Options{
 		File: s.File, CacheDir: s.cacheDir(), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
 	})
@@ -183,7 +183,7 @@ func (a *app) checkSecret(r *report, s settings) {
 }
 
 func (a *app) checkAdmission(r *report, s settings) {
-	admitted := s.Admission.Bearer != nil
+	admitted, byDevKey := s.Admission.Bearer != nil, false
 	for _, k := range s.Admission.ServiceKeys {
 		name := "service key " + k.ID
 		_, err := k.Secret().Read(a.LookupEnv)
@@ -191,8 +191,9 @@ func (a *app) checkAdmission(r *report, s settings) {
 		case err == nil:
 			admitted = true
 			r.add(name, fine, "", "set, acts for organisation %s", s.BrandOrg)
-		case errors.Is(err, config.ErrUnset) && s.path == "":
-			r.add(name, note, "set "+config.KeyVariable+", or serve with --dev", "%v", err)
+		case errors.Is(err, config.ErrUnset) && k == config.Default().Admission.ServiceKeys[0]:
+			byDevKey = true
+			r.add(name, note, "", "%v", err)
 		default:
 			r.add(name, problem, "set it, or take the key out of the configuration", "%v", err)
 		}
@@ -201,7 +202,30 @@ func (a *app) checkAdmission(r *report, s settings) {
 		r.add("bearer tokens", fine, "", "of %s for %s", b.Issuer, strings.Join(b.Audiences, ", "))
 	}
 	if !admitted {
-		r.add("admission", note, "", "nobody is let in: every request is answered 503")
+		s.nobodyAdmitted(r, byDevKey)
+	}
+}
+
+// nobodyAdmitted reports that there is no credential but, where byDevKey says so,
+// the key that `serve --dev` makes in place of the default one.
+func (s settings) nobodyAdmitted(r *report, byDevKey bool) {
+	const (
+		name   = "admission"
+		nobody = "nobody is let in: every request is answered 503"
+	)
+	if !byDevKey {
+		r.add(name, problem, "configure a service key or an issuer", nobody)
+		return
+	}
+	set := "set " + config.KeyVariable
+	path := filepath.Join(s.Data, datadir.DevKeyFile)
+	switch _, err := datadir.ReadDevKey(path); {
+	case errors.Is(err, os.ErrNotExist):
+		r.add(name, problem, set+", or serve with --dev", nobody)
+	case err != nil:
+		r.add(name, problem, set+", or mend the file for serve --dev", "%v", err)
+	default:
+		r.add(name, note, set+" to serve without --dev", "serve --dev lets the key in %s in, serve without it nobody", path)
 	}
 }
 
@@ -235,8 +259,8 @@ func (a *app) checkBilling(ctx context.Context, r *report, s settings) {
 	r.add("billing", fine, "", "%s; %s; ledger %s", price, wallet, path)
 }
 
-func (a *app) checkPlugins(r *report, s settings) {
-	list, err := s.plugins()
+func (a *app) checkPlugins(ctx context.Context, r *report, s settings) {
+	list, err := s.plugins(ctx)
 	if err != nil {
 		r.add("plugins", problem, "", "%v", err)
 		return
@@ -251,7 +275,20 @@ func (a *app) checkPlugins(r *report, s settings) {
 		if wanted[p.Name] != "" {
 			state = problem
 		}
-		r.add("plugin "+p.Name, state, "build it (make build), or install it in one of: "+strings.Join(s.pluginDirs, ", "), "%s", p.Cause)
+		r.add("plugin "+p.Name, state, pluginFix(p, s.pluginDirs), "%s", p.Cause)
+	}
+}
+
+// pluginFix is what to do about a broken plugin. An installed one is not built
+// again by make build, which goes by the time of files.
+func pluginFix(p host.PluginStatus, dirs []string) string {
+	switch {
+	case p.Fix != "":
+		return p.Fix
+	case p.Dir == "":
+		return "build it (make build), or install it in one of: " + strings.Join(dirs, ", ")
+	default:
+		return "install it again; in the source tree: make -B build"
 	}
 }
 
@@ -274,7 +311,7 @@ func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment
 	if err := awaitHost(ctx, d.Host, s.DefaultBackend); err != nil {
 		r.add("host", problem, "", "a run would not succeed: %v", err)
 	} else {
-		r.add("host", fine, "", "a run would succeed")
+		r.add("host", fine, "", "the default backend can run programs")
 	}
 	r.Settings = settingsInForce(s, d.Exec.Options())
 	for _, b := range s.Backends {

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/caisson-run/caisson/host"
-	"github.com/caisson-run/caisson/manifest"
 	"github.com/urfave/cli/v3"
 )
 
@@ -23,9 +21,10 @@ func (a *app) pluginCommand() *cli.Command {
 		Commands: []*cli.Command{{
 			Name:  "list",
 			Usage: "list the plugins that are installed",
-			Description: "Nothing is started. The state is that of the files: ok (configured, and its\n" +
-				"manifest and artifact are right), unused (the same, but nothing asks for it),\n" +
-				"skipped (another plugin of the name comes first) or error.",
+			Description: "Nothing is started. The state is that of the files: ok (configured, and serve\n" +
+				"would take its manifest and artifact: digest, imports, modes and owners), unused\n" +
+				"(the same, but nothing asks for it), skipped (another plugin of the name comes\n" +
+				"first) or error. What a plugin needs beside these files, doctor finds out.",
 			Flags: commonFlags(
 				&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 				&cli.BoolFlag{Name: "check", Usage: "exit with 1 when a plugin is broken or a configured one is missing"},
@@ -39,7 +38,7 @@ func (a *app) pluginCommand() *cli.Command {
 // stateOK is the state of a plugin that is configured and found to be right.
 const stateOK host.PluginState = "ok"
 
-func (a *app) pluginList(_ context.Context, cmd *cli.Command) error {
+func (a *app) pluginList(ctx context.Context, cmd *cli.Command) error {
 	if err := exactArgs(cmd); err != nil {
 		return err
 	}
@@ -47,7 +46,7 @@ func (a *app) pluginList(_ context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.plugins()
+	list, err := s.plugins(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,25 +66,19 @@ func (a *app) pluginList(_ context.Context, cmd *cli.Command) error {
 }
 
 // plugins lists what is installed, and what is configured and is not.
-func (s settings) plugins() ([]host.PluginStatus, error) {
-	list, err := host.Discover(s.pluginDirs, s.StrictDigests)
+func (s settings) plugins(ctx context.Context) ([]host.PluginStatus, error) {
+	list, err := host.Discover(ctx, s.pluginDirs, s.StrictDigests)
 	if err != nil {
 		return nil, err
 	}
 	wanted := s.wanted()
 	for i, p := range list {
-		if p.State == host.PluginUnused {
-			if err := verifyArtifact(p.Dir); err != nil {
-				list[i].State = host.PluginError
-				list[i].Cause = strings.TrimPrefix(err.Error(), fmt.Sprintf("plugin %q: ", p.Name))
-				continue
-			}
-		}
 		if p.State == host.PluginUnused && wanted[p.Name] != "" {
 			list[i].State = stateOK
 			if want := wanted[p.Name]; want != p.Kind {
 				list[i].State = host.PluginError
 				list[i].Cause = fmt.Sprintf("is configured as a %s plugin", want)
+				list[i].Fix = fmt.Sprintf("name a %s plugin in its place in the configuration", want)
 			}
 		}
 	}
@@ -102,30 +95,6 @@ func (s settings) plugins() ([]host.PluginStatus, error) {
 		})
 	}
 	return list, nil
-}
-
-// verifyArtifact checks what a manifest says of the file beside it.
-func verifyArtifact(dir string) error {
-	m, err := manifest.Load(dir)
-	if err != nil {
-		return err
-	}
-	f, err := m.OpenArtifact(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if m.Runtime != manifest.RuntimeProcess {
-		return nil
-	}
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if st.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("plugin %q: %s is not executable: run chmod +x %s", m.Name, m.Path, filepath.Join(dir, filepath.FromSlash(m.Path)))
-	}
-	return nil
 }
 
 // wanted is the kind of every plugin that the configuration names.

@@ -22,6 +22,9 @@ func install(t *testing.T, dir, name, kind, pin string, mode os.FileMode) {
 		t.Fatal(err)
 	}
 	content := "artifact of " + name
+	if kind != "backend" {
+		content = emptyModule
+	}
 	if err := os.WriteFile(filepath.Join(sub, "artifact"), []byte(content), mode); err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +42,13 @@ func install(t *testing.T, dir, name, kind, pin string, mode os.FileMode) {
 	}
 }
 
+// emptyModule has all exports of a policy and imports nothing.
+const emptyModule = "\x00asm\x01\x00\x00\x00" +
+	"\x01\x11\x03\x60\x00\x01\x7f\x60\x01\x7f\x01\x7f\x60\x03\x7f\x7f\x7f\x01\x7e" + // types
+	"\x03\x04\x03\x00\x01\x02" + "\x05\x03\x01\x00\x01" + // functions, memory
+	"\x07\x29\x04\x06memory\x02\x00\x0babi_version\x00\x00\x05alloc\x00\x01\x06handle\x00\x02" +
+	"\x0a\x12\x03\x06\x00\x41\x80\x80\x04\x0b\x04\x00\x41\x08\x0b\x04\x00\x42\x00\x0b"
+
 // installed is a directory with one plugin for every way to be right or wrong.
 func installed(t *testing.T) (exe, plugins string) {
 	t.Helper()
@@ -55,6 +65,15 @@ func installed(t *testing.T) (exe, plugins string) {
 	install(t, plugins, "unused", "policy", "", 0o644)
 	install(t, plugins, "damaged", "policy", "wrong", 0o644)
 	install(t, plugins, "inert", "backend", "", 0o644)
+	install(t, plugins, "open", "backend", "right", 0o755)
+	if err := os.Chmod(filepath.Join(plugins, "open", "artifact"), 0o757); err != nil {
+		t.Fatal(err)
+	}
+	install(t, plugins, "greedy", "policy", "", 0o644)
+	greedy := strings.Replace(emptyModule, "\x03\x04\x03\x00\x01\x02", "\x02\x0c\x01\x03env\x04exit\x00\x00\x03\x04\x03\x00\x01\x02", 1)
+	if err := os.WriteFile(filepath.Join(plugins, "greedy", "artifact"), []byte(greedy), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	install(t, plugins, "absent", "policy", "", 0o644)
 	if err := os.Remove(filepath.Join(plugins, "absent", "artifact")); err != nil {
 		t.Fatal(err)

@@ -211,10 +211,11 @@ func (d *Dir) DevKey() (string, error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("development key: %w", err)
 	}
-	return readDevKey(path)
+	return ReadDevKey(path)
 }
 
-func readDevKey(path string) (string, error) {
+// ReadDevKey returns the key in a file that DevKey made.
+func ReadDevKey(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", fmt.Errorf("development key: %w", err)
