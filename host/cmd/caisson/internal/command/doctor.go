@@ -113,7 +113,7 @@ func (a *app) doctor(ctx context.Context, cmd *cli.Command) error {
 	a.checkBilling(ctx, r, s)
 	a.checkPlugins(ctx, r, s)
 	a.checkHost(ctx, r, s, deployment.Options{
-		File: s.File, CacheDir: s.cacheDir(), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
+		File: s.File, CacheDir: s.cacheDir(false), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
 	})
 	r.OK = !slices.ContainsFunc(r.Checks, func(c check) bool { return c.State == problem })
 

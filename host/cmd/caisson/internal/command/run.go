@@ -41,7 +41,8 @@ func (a *app) runCommand() *cli.Command {
 		Description: "FILE is the program, or - for standard input. It runs in a new sandbox of this\n" +
 			"process: no server is needed or disturbed. Its output is printed as it was, its exit\n" +
 			"code becomes that of this command (124 for a run out of time), and changed files are\n" +
-			"saved; hidden ones only where --out is given.",
+			"saved; hidden ones only where --out is given. Of the data directory only its cache\n" +
+			"is used; without --data and a data directory, one of the user's.",
 		Flags: commonFlags(append([]cli.Flag{
 			&cli.StringFlag{Name: "lang", Usage: "the `LANGUAGE` (default: what the extension of FILE says)"},
 			&cli.StringSliceFlag{Name: "file", Usage: "put a copy of `PATH` beside the program, as NAME with PATH=NAME; may be repeated"},
@@ -103,7 +104,7 @@ func (a *app) run(ctx context.Context, cmd *cli.Command) error {
 	ctx, _, release := a.signals(ctx, log)
 	defer release()
 	d, err := deployment.Local(ctx, deployment.Options{
-		File: s.File, CacheDir: s.cacheDir(), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
+		File: s.File, CacheDir: s.cacheDir(true), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
 	})
 	if err != nil {
 		return err

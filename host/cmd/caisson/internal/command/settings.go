@@ -8,6 +8,7 @@ import (
 	"github.com/caisson-run/caisson/host/config"
 	"github.com/hashicorp/go-hclog"
 	"github.com/urfave/cli/v3"
+	"golang.org/x/sys/unix"
 )
 
 // defaultData is where data is kept when nothing says otherwise.
@@ -18,6 +19,8 @@ type settings struct {
 	config.File
 	// path of the file; empty without one.
 	path string
+	// dataFlag says that --data names the data directory.
+	dataFlag bool
 	// pluginDirs are absolute.
 	pluginDirs []string
 }
@@ -41,7 +44,7 @@ func (a *app) settings(cmd *cli.Command) (settings, error) {
 		}
 	}
 	if dir := cmd.String("data"); dir != "" {
-		s.Data = dir
+		s.Data, s.dataFlag = dir, true
 	}
 	if s.Data == "" {
 		s.Data = defaultData
@@ -82,16 +85,40 @@ func (a *app) besideProgram(name string) (string, error) {
 	return filepath.Join(filepath.Dir(exe), name), nil
 }
 
-// cacheDir is where things are kept that can be made again: with the data of a
-// deployment that exists, else with the caches of the user.
-func (s settings) cacheDir() string {
-	if st, err := os.Stat(s.Data); err == nil && st.IsDir() {
-		return filepath.Join(s.Data, "cache")
+// cacheDir is where a process keeps what can be made again when it does not hold
+// the data directory: with the data of a deployment that exists, else with the
+// caches of the user or the machine, whichever belongs to this user: what is kept
+// there is executed. Empty means that there is no such place. Where make is set, a
+// directory that --data names is used whether it exists or not.
+func (s settings) cacheDir(make bool) string {
+	dir := filepath.Join(s.Data, "cache")
+	if make && s.dataFlag {
+		return dir
 	}
-	if dir, err := os.UserCacheDir(); err == nil {
+	if st, err := os.Stat(s.Data); err == nil && st.IsDir() && ownDir(dir) {
+		return dir
+	}
+	if dir, err := os.UserCacheDir(); err == nil && ownDir(filepath.Join(dir, "caisson")) {
 		return filepath.Join(dir, "caisson")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("caisson-cache-%d", os.Getuid()))
+	if dir := filepath.Join(os.TempDir(), machineCache()); ownDir(dir) {
+		return dir
+	}
+	return ""
+}
+
+func machineCache() string { return fmt.Sprintf("caisson-cache-%d", os.Geteuid()) }
+
+// ownDir makes path when it does not exist, and reports whether it is a directory
+// that this user may write and nobody else.
+func ownDir(path string) bool {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return false
+	}
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0 &&
+		unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil
 }
 
 // ledgerPath is where the SQLite ledger is.

@@ -27,7 +27,7 @@ type Options struct {
 	File config.File
 	// DataDir exists and belongs to this process. Local makes its own.
 	DataDir string
-	// CacheDir may be shared with other processes.
+	// CacheDir may be shared with other processes; empty means DataDir/cache.
 	CacheDir string
 	// LedgerPath is where the SQLite ledger is, if there is to be one.
 	LedgerPath string
