@@ -156,7 +156,7 @@ func closeBackend(b Backend, log hclog.Logger) {
 			log.Warn("closing the backend", "error", err)
 		}
 	case <-time.After(closeTime):
-		log.Warn("closing the backend took too long", "limit", closeTime)
+		log.Warn("closing the backend took too long", "limit", closeTime.String())
 	}
 }
 
