@@ -28,7 +28,10 @@ type Mounting struct {
 	Billing Billing
 	// Standing is Admission.Standing.
 	Standing func(ctx context.Context, p Principal, act Act) error
-	Log      hclog.Logger
+	// AdmissionReady says whether anybody can be admitted now: what the platform's
+	// Admission answers if it has a method Ready(context.Context) error, else nil.
+	AdmissionReady func(ctx context.Context) error
+	Log            hclog.Logger
 
 	router    Router
 	admission Admission
@@ -128,7 +131,11 @@ func (h *Host) Mount(ctx context.Context, e Entry) error {
 	}
 	m := &Mounting{
 		Host: h, Billing: p.Billing, Standing: p.Admission.Standing, Log: h.log.Named(e.Name),
-		router: p.Router, admission: p.Admission,
+		AdmissionReady: func(context.Context) error { return nil },
+		router:         p.Router, admission: p.Admission,
+	}
+	if a, ok := p.Admission.(interface{ Ready(context.Context) error }); ok {
+		m.AdmissionReady = a.Ready
 	}
 	if err := e.Mount(ctx, m); err != nil {
 		return errors.Join(fmt.Errorf("mount %q: %w", e.Name, err), m.close(ctx))

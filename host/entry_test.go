@@ -128,3 +128,27 @@ func TestMountClosesInReverse(t *testing.T) {
 		t.Errorf("a failed mount closed %v, want [11 10]", order)
 	}
 }
+
+// readyDoor can say whether it admits anybody.
+type readyDoor struct {
+	door
+	err error
+}
+
+func (d readyDoor) Ready(context.Context) error { return d.err }
+
+func TestAdmissionReady(t *testing.T) {
+	shut := errors.New("no key is configured")
+	for admission, want := range map[Admission]error{door{}: nil, readyDoor{}: nil, readyDoor{err: shut}: shut} {
+		h := bare(Platform{Router: http.NewServeMux(), Admission: admission})
+		err := h.Mount(t.Context(), Entry{Name: "e", Price: NoCharge, Mount: func(ctx context.Context, m *Mounting) error {
+			if got := m.AdmissionReady(ctx); got != want {
+				t.Errorf("%T: AdmissionReady = %v, want %v", admission, got, want)
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -52,6 +52,7 @@ const (
 	fileNotFound         = "File not found"
 	sizeExceeded         = "File size limit exceeded"
 	codeSandboxDown      = "sandbox_unavailable"
+	codeNotConfigured    = "not_configured"
 	defaultRetry         = 5 * time.Second
 	unavailableRetryText = "the sandbox backend cannot be reached now"
 )
@@ -161,6 +162,13 @@ func languageRefusal(e *host.LanguageError) *host.HTTPError {
 	message := "Unsupported language: " + names.Show(e.Language)
 	if e.Missing != "" {
 		message = "Language " + names.Show(e.Language) + " cannot run here"
+	}
+	if e.Missing != "" && len(e.Offered) == 0 {
+		// Nothing at all can run: that is no property of the request.
+		return &host.HTTPError{
+			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "no interpreter is available now",
+			RetryAfter: defaultRetry, Cause: e,
+		}
 	}
 	if len(e.Offered) > 0 {
 		message += ". Supported: " + strings.Join(e.Offered, ", ")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -275,7 +276,24 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s", a.body)
 		}
 	}
+	// Nor would a run succeed where nobody is let in.
 	r.ready = nil
+	for err, want := range map[error]string{
+		&host.HTTPError{Status: 503, Code: "not_configured"}:   "not_configured",
+		&host.HTTPError{Status: 503, Code: "auth_unavailable"}: "not_ready",
+		os.ErrClosed: "not_ready",
+	} {
+		r.admits = err
+		r.clock.advance(2 * time.Second)
+		if h := into[health](t, r.get("", "/health"), 503); h.Reason != want {
+			t.Errorf("admission %v: %+v", err, h)
+		}
+	}
+	r.admits = nil
+	r.clock.advance(2 * time.Second)
+	if h := into[health](t, r.get("", "/health"), 200); h.Status != "ok" {
+		t.Errorf("%+v", h)
+	}
 	r.clock.advance(2 * time.Second)
 	r.queue.Close()
 	if h := into[health](t, r.get("", "/health"), 503); h.Reason != "stopping" {

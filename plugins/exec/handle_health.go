@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -29,7 +30,10 @@ func (d *door) isReady(ctx context.Context) error {
 		// Not with the request's own end: the answer is everybody's.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readinessTimeout)
 		defer cancel()
-		d.ready.err, d.ready.until = d.host.Ready(ctx), now
+		d.ready.err, d.ready.until = d.admits(ctx), now
+		if d.ready.err == nil {
+			d.ready.err = d.host.Ready(ctx)
+		}
 		if d.ready.err == nil { // whoever waits for readiness hears of it at once
 			d.ready.until = now.Add(readinessTTL)
 		}
@@ -43,16 +47,25 @@ type health struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// healthy answers GET /health: 200 once a run would succeed.
+// unready is the class of what keeps runs from succeeding.
+func unready(err error) string {
+	if he, ok := errors.AsType[*host.HTTPError](err); ok && he.Code == codeNotConfigured {
+		return codeNotConfigured
+	}
+	if isBackend(err) {
+		return codeSandboxDown
+	}
+	return "not_ready"
+}
+
+// healthy answers GET /health: 200 once a run would succeed, whoever asked.
 func (d *door) healthy(w http.ResponseWriter, r *http.Request) error {
 	reason := ""
 	if d.life.Err() != nil || d.queue.Closed() {
 		reason = "stopping"
 	} else if err := d.isReady(r.Context()); err != nil {
 		annotate(r.Context(), "cause", err)
-		if reason = "not_ready"; isBackend(err) {
-			reason = codeSandboxDown
-		}
+		reason = unready(err)
 	}
 	if reason != "" {
 		w.Header().Set("Retry-After", "5")

@@ -47,6 +47,8 @@ type rig struct {
 	admit     func(policy.Request) (policy.Limits, error)
 	planned   error // what becomes of planning, when it fails
 	ready     error
+	admits    error // why nobody is admitted
+	bare      bool  // no interpreter is there
 	configs   []string
 	limits    backend.Limits
 	asked     []policy.Request
@@ -141,12 +143,15 @@ func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	log := hclog.New(&hclog.LoggerOptions{Output: r.log, Level: hclog.Debug})
-	r.mount(r, r.ledger, func(_ context.Context, p host.Principal, _ host.Act) error {
+	d := &door{Interpreter: r.Interpreter, billing: r.ledger, log: log}
+	d.admits = func(context.Context) error { return r.admits }
+	d.standing = func(_ context.Context, p host.Principal, _ host.Act) error {
 		if r.standing != nil {
 			return r.standing(p)
 		}
 		return nil
-	}, log)
+	}
+	d.mount(r)
 	r.server = httptest.NewServer(r.mux)
 	t.Cleanup(func() {
 		r.server.Close()
@@ -213,6 +218,13 @@ func (r *rig) Offers(session.Target) []host.Offer {
 func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []string) (string, string, language.Plan, error) {
 	if r.planned != nil {
 		return "", "", language.Plan{}, fmt.Errorf("language table: %w", r.planned)
+	}
+	if r.bare {
+		e := &host.LanguageError{Language: lang}
+		if lang != "cobol" {
+			e.Missing = "no toolchain in /opt/secret"
+		}
+		return "", "", language.Plan{}, e
 	}
 	switch strings.ToLower(strings.TrimSpace(lang)) {
 	case "bash", "sh":

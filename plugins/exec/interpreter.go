@@ -163,7 +163,8 @@ func (i *Interpreter) Entry() host.Entry {
 		Name:  "exec",
 		Price: host.Metered,
 		Mount: func(_ context.Context, m *host.Mounting) error {
-			i.mount(m, m.Billing, m.Standing, m.Log)
+			d := &door{Interpreter: i, billing: m.Billing, standing: m.Standing, admits: m.AdmissionReady, log: m.Log}
+			d.mount(m)
 			return nil
 		},
 	}

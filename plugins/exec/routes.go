@@ -18,8 +18,10 @@ type door struct {
 	*Interpreter
 	billing  host.Billing
 	standing func(ctx context.Context, p host.Principal, act host.Act) error
-	log      hclog.Logger
-	ready    readiness
+	// admits says whether anybody can be admitted.
+	admits func(ctx context.Context) error
+	log    hclog.Logger
+	ready  readiness
 }
 
 // action answers a request that was let in. What it returns instead of answering
@@ -61,8 +63,8 @@ const healthPath = "/health"
 // has "GET /". OPTIONS is left to the platform.
 var served = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-func (i *Interpreter) mount(m mounting, billing host.Billing, standing func(context.Context, host.Principal, host.Act) error, log hclog.Logger) {
-	d := &door{Interpreter: i, billing: billing, standing: standing, log: log}
+func (d *door) mount(m mounting) {
+	i := d.Interpreter
 	seen := make(map[string]bool)
 	for _, base := range i.o.Bases {
 		base = strings.TrimRight(base, "/")

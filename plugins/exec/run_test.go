@@ -48,6 +48,22 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
+// Without a single interpreter it is the server that is at fault.
+func TestNoInterpreterAtAll(t *testing.T) {
+	r := newRig(t)
+	r.bare = true
+	a := r.post(rich, "/exec", obj{"lang": "bash", "code": "true"})
+	if e := into[obj](t, a, 503); e["code"] != "sandbox_unavailable" || a.header.Get("Retry-After") == "" || strings.Contains(string(a.body), "/opt") {
+		t.Errorf("%s", a.body)
+	}
+	if e := into[obj](t, r.post(rich, "/exec", obj{"lang": "cobol", "code": "true"}), 400); e["code"] != "unsupported_language" {
+		t.Errorf("%v", e)
+	}
+	if n := len(r.usage()); n != 0 || r.shells.created.Load() != 0 {
+		t.Errorf("%d charges, %d sandboxes", n, r.shells.created.Load())
+	}
+}
+
 // What the program's argv holds, it gets, and no compiler sees it.
 func TestArgsAreVerbatim(t *testing.T) {
 	r := newRig(t)
