@@ -188,6 +188,31 @@ func TestFailuresOfPrograms(t *testing.T) {
 	}
 }
 
+// An empty file is a file like any other, and its size is said.
+func TestEmptyFiles(t *testing.T) {
+	r := newRig(t)
+	a := r.post(alice, "/exec", obj{"lang": "bash", "code": ": > empty"})
+	res := into[CodeResult](t, a, 200)
+	if len(res.Files) != 1 || strings.Count(string(a.body), `"size":0,`) != 1 {
+		t.Fatalf("made: %s", a.body)
+	}
+	ref := obj{"id": res.Files[0].ID, "name": "empty", "storage_session_id": res.SessionID}
+	if a := r.post(alice, "/exec", obj{"lang": "bash", "code": "true", "files": []obj{ref}}); strings.Count(string(a.body), `"size":0,`) != 1 {
+		t.Errorf("inherited: %s", a.body)
+	}
+	for _, p := range []string{"/files/" + res.SessionID, "/sessions/" + res.SessionID + "/objects/" + res.Files[0].ID} {
+		if a := r.get(alice, p); strings.Count(string(a.body), `"size":0,`) != 1 {
+			t.Errorf("%s: %s", p, a.body)
+		}
+	}
+	if a := r.get(alice, "/download/"+res.SessionID+"/"+res.Files[0].ID); a.status != 200 || len(a.body) != 0 || a.header.Get("Content-Length") != "0" {
+		t.Errorf("download: %d %v", a.status, a.header)
+	}
+	if a := r.send(alice, "/upload", csv("none", "")); a.status != 200 || !strings.Contains(string(a.body), `"size":0`) {
+		t.Errorf("upload: %s", a.body)
+	}
+}
+
 func TestOutputIsCapped(t *testing.T) {
 	r := newRig(t)
 	r.limits.StdoutBytes, r.limits.StderrBytes = 10, 5

@@ -36,8 +36,8 @@ type CodeFile struct {
 	// session_id: both are read, both are written.
 	StorageSessionID string `json:"storage_session_id,omitempty"`
 	SessionID        string `json:"session_id,omitempty"`
-	// Size is in bytes, of outputs only.
-	Size int64 `json:"size,omitempty"`
+	// Size is in bytes, of outputs only: there 0 is an empty file.
+	Size int64 `json:"size"`
 	// ContentType goes by the name's extension, of outputs only.
 	ContentType string `json:"contentType,omitempty"`
 	// Kind, ResourceID and Version say whose file it is in the client's own
