@@ -19,13 +19,14 @@ type guarded struct {
 	idle   time.Duration
 	until  time.Time
 	upload bool
-	limit  int64
+	// over is said of a body beyond the limit.
+	over string
 }
 
-func (i *Interpreter) guard(w http.ResponseWriter, r *http.Request, limit int64, upload bool) (*guarded, error) {
+func (i *Interpreter) guard(w http.ResponseWriter, r *http.Request, limit int64, over string, upload bool) (*guarded, error) {
 	g := &guarded{
 		body: http.MaxBytesReader(w, r.Body, limit), ctl: http.NewResponseController(w),
-		idle: i.o.BodyIdle, until: time.Now().Add(i.o.BodyTime), upload: upload, limit: limit,
+		idle: i.o.BodyIdle, until: time.Now().Add(i.o.BodyTime), upload: upload, over: over,
 	}
 	if r.ContentLength > limit {
 		return nil, g.tooLarge()
@@ -73,10 +74,7 @@ func (g *guarded) tooSlow(cause error) error {
 }
 
 func (g *guarded) tooLarge() error {
-	if g.upload {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", sizeExceeded)
-	}
-	return refuse(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", g.limit))
+	return refuse(http.StatusRequestEntityTooLarge, "too_large", g.over)
 }
 
 // brokenBody: the client went away, or sent what HTTP cannot read.
@@ -87,7 +85,7 @@ func (e *brokenBody) Unwrap() error { return e.err }
 
 // readBody reads a JSON body.
 func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	g, err := i.guard(w, r, i.o.BodyBytes, false)
+	g, err := i.guard(w, r, i.o.BodyBytes, fmt.Sprintf("the body is larger than %d bytes", i.o.BodyBytes), false)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,11 @@ func (d *door) uploadBatch(w http.ResponseWriter, r *http.Request) error {
 
 func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error {
 	p, ctx := principal(r), r.Context()
-	body, err := d.guard(w, r, d.o.UploadBytes+formOverhead, true)
+	limit, tooLarge := d.o.UploadBytes+formOverhead, sizeExceeded
+	if batch {
+		limit, tooLarge = d.o.BatchBytes+formOverhead, fmt.Sprintf("the batch is larger than %d bytes in all", d.o.BatchBytes)
+	}
+	body, err := d.guard(w, r, limit, tooLarge, true)
 	if err != nil {
 		return err
 	}

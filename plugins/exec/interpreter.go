@@ -45,9 +45,11 @@ type Options struct {
 	// BodyIdle is how long a body may bring no byte: 30 s. BodyTime bounds it as
 	// a whole: 15 minutes.
 	BodyIdle, BodyTime time.Duration
-	// UploadBytes bounds one uploaded file, and with some overhead the request
-	// that brings it: 150 MiB.
+	// UploadBytes bounds one uploaded file, and with some overhead all files of an
+	// upload that is no batch: 150 MiB.
 	UploadBytes int64
+	// BatchBytes bounds the body of one batch of uploads: four times UploadBytes.
+	BatchBytes int64
 	// UploadFiles bounds the files of one request: 1000.
 	UploadFiles int
 	// QuotaFiles and QuotaBytes bound what each tenant keeps in uploads: 10,000
@@ -77,6 +79,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.BodyIdle, 30*time.Second)
 	def(&o.BodyTime, 15*time.Minute)
 	def(&o.UploadBytes, 150<<20)
+	def(&o.BatchBytes, 4*o.UploadBytes)
 	def(&o.UploadFiles, 1000)
 	def(&o.QuotaFiles, 10_000)
 	def(&o.QuotaBytes, 10<<30)
@@ -94,7 +97,7 @@ func (o Options) complete() (Options, error) {
 		o.Now = time.Now
 	}
 	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth) < 0 ||
-		min(o.BodyBytes, o.UploadBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
+		min(o.BodyBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
 		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive) < 0 {
 		return o, errors.New("exec: a limit is negative")
 	}

@@ -3,6 +3,7 @@ package exec
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,6 +112,47 @@ func TestBatch(t *testing.T) {
 	all := into[batchReply](t, r.send(alice, "/upload/batch", csv("a", "1"), csv("b", "2")), 200)
 	if all.Message != "success" || all.Failed != 0 || all.FilesLimitReached {
 		t.Errorf("%+v", all)
+	}
+}
+
+// A file of a batch that is too large fails by itself, whatever the request says
+// of its length; only the batch as a whole has a limit of its own.
+func TestLargeBatches(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.UploadBytes = 1 << 20 })
+	large, fits := csv("large", strings.Repeat("x", 1<<20+1)), csv("fits", strings.Repeat("y", 1<<20))
+	for name, chunked := range map[string]bool{"with a length": false, "chunked": true} {
+		body, contentType := form(t, csv("first", "1"), large, fits)
+		if chunked {
+			body = struct{ io.Reader }{body}
+		}
+		q := r.request("POST", alice, "/upload/batch", body)
+		q.Header.Set("Content-Type", contentType)
+		b := into[batchReply](t, r.do(q), 200)
+		if b.Message != "partial_success" || b.Succeeded != 2 || b.Failed != 1 || b.Files[1].Status != "error" || b.Files[1].Error != "File size limit exceeded" {
+			t.Errorf("%s: %+v", name, b)
+		}
+		if r.content(b.SessionID, "first") != "1" || r.content(b.SessionID, "fits") != fits.value || !strings.Contains(r.content(b.SessionID, "large"), "no such file") {
+			t.Errorf("%s: not what was sent", name)
+		}
+	}
+	n := len(r.shells.live())
+	parts := make([]field, 6)
+	for k := range parts {
+		parts[k] = csv(fmt.Sprint(k), fits.value)
+	}
+	for name, chunked := range map[string]bool{"with a length": false, "chunked": true} {
+		body, contentType := form(t, parts...)
+		if chunked {
+			body = struct{ io.Reader }{body}
+		}
+		q := r.request("POST", alice, "/upload/batch", body)
+		q.Header.Set("Content-Type", contentType)
+		if e := into[obj](t, r.do(q), 413); e["error"] != "the batch is larger than 4194304 bytes in all" || e["code"] != "too_large" {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+	if got := len(r.shells.live()); got != n {
+		t.Errorf("%d sandboxes left of batches that were refused", got-n)
 	}
 }
 
