@@ -293,6 +293,7 @@ var errWall = errors.New("wall limit")
 func (r *run) finish(ctx context.Context, res interp.Result) {
 	out := &r.result
 	out.Usage.Wall += res.WallTime
+	out.Usage.CPU += res.CPUTime
 	out.Usage.PeakMemoryBytes = max(out.Usage.PeakMemoryBytes, res.PeakMemoryBytes)
 	out.ExitCode = -1
 	switch res.Reason {
