@@ -146,8 +146,8 @@ func golden(t *testing.T, name, got string) {
 func TestDoctor(t *testing.T) {
 	p := newPlace(t, "GOMAXPROCS=2") // the queue's default goes by it
 	r := p.run(t, "", p.flags("doctor")...)
-	if r.code != 0 || r.stderr != "" {
-		t.Errorf("exit %d, stderr %q", r.code, r.stderr)
+	if r.code != 1 || r.stderr != "" {
+		t.Errorf("nobody is let in: exit %d, stderr %q; want 1 and nothing", r.code, r.stderr)
 	}
 	rest, rows := languages(r.stdout)
 	golden(t, "doctor.txt", normal(p, rest))
@@ -252,4 +252,18 @@ func TestInstalledPlugins(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	golden(t, "plugin-list.txt", normal(p, r.stdout))
+}
+
+// run keeps compiled interpreters in the directory that --data names, even if it
+// has to make it.
+func TestRunKeepsItsCache(t *testing.T) {
+	p := newPlace(t)
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	r := p.run(t, "print(1)", "run", "--lang", "py", "--plugins", plugins, "--data", fresh, "-")
+	if r.code != 0 || r.stdout != "1\n" {
+		t.Errorf("%+v", r)
+	}
+	if entries, err := os.ReadDir(filepath.Join(fresh, "cache")); err != nil || len(entries) == 0 {
+		t.Errorf("the cache below --data holds %v, %v", entries, err)
+	}
 }

@@ -73,6 +73,8 @@ func TestServe(t *testing.T) {
 	wantStatus(t, "no key", s.must(t, "POST", "/v1/exec", "", program("1")), 401, `"`)
 	wantStatus(t, "wrong key", s.must(t, "POST", "/v1/exec", "wrong", program("1")), 401, `"`)
 	wantStatus(t, "unknown path", s.must(t, "GET", "/no/such/path", s.key, ""), 404, "not_found")
+	wantStatus(t, "unknown method", s.must(t, "BREW", "/v1/exec", s.key, ""), 501, "not_implemented")
+	wantStatus(t, "unknown method and path", s.must(t, "BREW", "/no/such/path", s.key, ""), 404, "not_found")
 	wantStatus(t, "wrong method", s.must(t, "PATCH", "/v1/exec", s.key, ""), 405, "")
 	wantStatus(t, "unknown language", s.must(t, "POST", "/v1/exec", s.key, `{"lang":"cobol","code":"x"}`), 400, "py")
 	if strings.Contains(s.stderr.String(), testKey) {
