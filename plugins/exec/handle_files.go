@@ -70,6 +70,9 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) error {
 	normalized := r.URL.Query().Get("detail") == "normalized"
 	for _, e := range files {
 		name, _ := names.Relative(e.Path)
+		if _, err := names.Announce(name); err != nil {
+			continue // like the run that made it
+		}
 		l := d.listed(x, name, e)
 		if normalized {
 			l.Name = l.Metadata.OriginalFilename

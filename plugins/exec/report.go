@@ -53,11 +53,13 @@ func (i *Interpreter) report(sessionID string, l *live, in *inputs, res backend.
 	if m := marker(res, message, out.Stdout == "" && program == ""); m != "" {
 		after = append(after, "[sandbox] "+m)
 	}
+	if unusable := i.artifacts(out, in, res); len(unusable) > 0 {
+		after = append(after, "[sandbox] Files not handed over because of their names: "+listNames(unusable))
+	}
 	if res.CollectFailed {
 		after = append(after, "[sandbox] Changed files could not be found")
 	}
 	out.Stderr = stderr(in.preface(), program, after)
-	i.artifacts(out, in, res)
 	return out
 }
 
@@ -110,8 +112,9 @@ func stderr(before, program string, after []string) string {
 }
 
 // artifacts fills in the files: made and changed ones first, then inputs that
-// are as they were (reference wire §1.9).
-func (i *Interpreter) artifacts(out *CodeResult, in *inputs, res backend.RunResult) {
+// are as they were (reference wire §1.9). It returns the names of made ones that
+// could not come back as an input: those are not announced.
+func (i *Interpreter) artifacts(out *CodeResult, in *inputs, res backend.RunResult) (unusable []string) {
 	out.Files = []CodeFile{}
 	byName := make(map[string]*input, len(in.found))
 	for _, x := range in.found {
@@ -130,8 +133,13 @@ func (i *Interpreter) artifacts(out *CodeResult, in *inputs, res backend.RunResu
 			continue // the copy is scratch
 		}
 		touched[name] = true
+		shown, err := names.Announce(name)
+		if err != nil {
+			unusable = append(unusable, name)
+			continue
+		}
 		f := CodeFile{
-			ID: i.fileID(out.SessionID, name, e), Name: strings.ToValidUTF8(name, "\ufffd"),
+			ID: i.fileID(out.SessionID, name, e), Name: shown,
 			StorageSessionID: out.SessionID, SessionID: out.SessionID,
 			Size: e.Size, ContentType: contentType(name),
 		}
@@ -147,7 +155,9 @@ func (i *Interpreter) artifacts(out *CodeResult, in *inputs, res backend.RunResu
 			continue
 		}
 		touched[name] = true
-		out.DeletedFiles = append(out.DeletedFiles, strings.ToValidUTF8(name, "\ufffd"))
+		if shown, err := names.Announce(name); err == nil {
+			out.DeletedFiles = append(out.DeletedFiles, shown)
+		}
 	}
 	for _, x := range in.found {
 		if x.missing || x.changed || touched[x.name] {
@@ -155,13 +165,27 @@ func (i *Interpreter) artifacts(out *CodeResult, in *inputs, res backend.RunResu
 		}
 		out.Files = append(out.Files, inherited(x))
 	}
-	if failed := res.Skipped; failed > 0 || res.CollectFailed {
+	if failed := res.Skipped + len(unusable); failed > 0 || res.CollectFailed {
 		d := &ArtifactDelivery{Code: "artifact_delivery_failed", Status: "partial", Delivered: delivered, Failed: max(failed, 1)}
 		if d.Attempted = d.Delivered + d.Failed; delivered == 0 {
 			d.Status = "failed"
 		}
 		out.ArtifactDelivery = d
 	}
+	return unusable
+}
+
+// listNames shows the first few names.
+func listNames(all []string) string {
+	const most = 10
+	var shown []string
+	for _, n := range all[:min(most, len(all))] {
+		shown = append(shown, names.Show(n))
+	}
+	if more := len(all) - most; more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(shown, ", ")
 }
 
 // inherited echoes an input as it came: clients know it by these very members.

@@ -188,6 +188,30 @@ func TestFailuresOfPrograms(t *testing.T) {
 	}
 }
 
+// What could not come back as an input is not announced, and its loss is.
+func TestNamesThatAreNotAnnounced(t *testing.T) {
+	r := newRig(t)
+	res := r.exec(alice, `echo 1 > "$(printf 'a\nb')"; echo 2 > 'c\d'; echo 3 > 'é x'; echo said >&2`)
+	if fileNames(res.Files) != "é x" || res.Stderr != "said\n[sandbox] Files not handed over because of their names: \"a\\nb\", c\\d\n" {
+		t.Errorf("%s, stderr %q", fileNames(res.Files), res.Stderr)
+	}
+	if d := res.ArtifactDelivery; d == nil || *d != (ArtifactDelivery{"artifact_delivery_failed", "partial", 3, 1, 2}) {
+		t.Errorf("delivery = %+v", d)
+	}
+	list := into[[]listed](t, r.get(alice, "/files/"+res.SessionID), 200)
+	if len(list) != 1 || list[0].Metadata.OriginalFilename != "é x" {
+		t.Errorf("listing = %+v", list)
+	}
+	res = r.exec(alice, `cat 'c\d'; rm *`, obj{"session_id": res.SessionID})
+	if res.Stdout != "2\n" || len(res.DeletedFiles) != 1 || res.DeletedFiles[0] != "é x" || res.ArtifactDelivery != nil {
+		t.Errorf("%+v", res)
+	}
+	res = r.exec(alice, `i=0; while [ $i -lt 12 ]; do : > "$i\\"; i=$((i+1)); done`)
+	if !strings.HasSuffix(res.Stderr, ", and 2 more\n") || res.ArtifactDelivery == nil || res.ArtifactDelivery.Status != "failed" {
+		t.Errorf("%+v", res)
+	}
+}
+
 // An empty file is a file like any other, and its size is said.
 func TestEmptyFiles(t *testing.T) {
 	r := newRig(t)

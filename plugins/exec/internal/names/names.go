@@ -48,6 +48,17 @@ func Ref(name string) (string, error) {
 	return name, nil
 }
 
+// Announce turns the name that a program gave a file into the one that clients are
+// told. A name that no ref could hold, and that might read as more than a name
+// where it is shown, is an error: the file is of no use to them.
+func Announce(name string) (string, error) {
+	name = strings.ToValidUTF8(name, "\ufffd")
+	if _, err := Ref(name); err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
 // Upload turns the file name of an upload into a path relative to the data
 // directory. Sub-directories are kept. An absolute path and one with backslashes
 // or a drive, which old browsers send, come down to their last segment, and a

@@ -148,3 +148,19 @@ func TestParents(t *testing.T) {
 		}
 	}
 }
+
+// What is announced can come back as an input.
+func TestAnnounce(t *testing.T) {
+	for name, want := range map[string]string{
+		"a.csv": "a.csv", "d/é x": "d/é x", "a\xffb": "a\ufffdb", "a..b": "a..b",
+		"a\nb": "", "a\x7fb": "", `a\b`: "", "d/\x1b[1m": "", strings.Repeat("d/", 20) + "x": "",
+	} {
+		got, err := names.Announce(name)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("Announce(%q) = %q, %v, want %q", name, got, err, want)
+		}
+		if _, ref := names.Ref(got); err == nil && ref != nil {
+			t.Errorf("%q is announced and refused: %v", name, ref)
+		}
+	}
+}
