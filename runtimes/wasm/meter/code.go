@@ -2,9 +2,12 @@ package meter
 
 // edit is a change to a body: the bytes from at to end give way to what it writes.
 type edit struct {
-	at, end int
-	kind    editKind
-	arg     uint32
+	at, end, arg uint32
+	kind         editKind
+}
+
+func newEdit(at, end int, kind editKind, arg uint32) edit {
+	return edit{uint32(at), uint32(end), arg, kind}
 }
 
 type editKind uint8
@@ -16,7 +19,6 @@ const (
 	editTail                   // return_call function arg
 	editRef                    // ref.func of function arg
 	editMisc                   // write opcode arg of prefix 0xfc
-	editVector                 // write opcode arg of prefix 0xfd
 )
 
 // body reads the code of one function and writes it to out.
@@ -26,8 +28,8 @@ func (w *rewriter) body(r *reader, out *buffer) {
 	if r.err != nil {
 		return
 	}
-	if int(size) > w.module.limits.FunctionBytes {
-		r.fail(start, ErrLimit, "%d bytes are more than %d", size, w.module.limits.FunctionBytes)
+	if most := w.module.limits.FunctionBytes; int64(size) > int64(most) {
+		r.fail(start, ErrLimit, "%d bytes are more than %d", size, most)
 		return
 	}
 	b := &reader{data: r.data, pos: start, end: r.pos, section: r.section, function: r.function}
@@ -85,20 +87,20 @@ func (w *rewriter) emit(out *buffer, data []byte, first, end int) {
 		points = nil
 	}
 	flush := func(at int) {
-		for ; next < len(points) && points[next].at <= at; next++ {
+		for ; next < len(points) && points[next].at <= uint32(at); next++ {
 			p := &points[next]
 			cost := p.cost()
 			if cost == 0 && !p.look {
 				continue
 			}
 			out.raw(data[from:p.at])
-			from = p.at
-			w.charge(out, cost, p.look)
+			from = int(p.at)
+			w.charge(out, int64(cost), p.look)
 			w.result.Report.Charges++
 		}
 	}
 	for _, e := range w.edits {
-		flush(e.at)
+		flush(int(e.at))
 		out.raw(data[from:e.at])
 		switch e.kind {
 		case editCall:
@@ -118,11 +120,8 @@ func (w *rewriter) emit(out *buffer, data []byte, first, end int) {
 		case editMisc:
 			out.op(opPrefixMisc)
 			out.u32(e.arg)
-		case editVector:
-			out.op(opPrefixVector)
-			out.u32(e.arg)
 		}
-		from = e.end
+		from = int(e.end)
 	}
 	flush(end)
 	out.raw(data[from:end])

@@ -1,16 +1,22 @@
 package meter
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // Limits bound what Rewrite reads, and with it what it spends and what a runtime
 // spends on compiling the result. A zero field means its default. The defaults are
-// those that browsers agreed on, where they agreed on one
-// (https://webassembly.github.io/spec/js-api/#limits), so that a module from an
-// ordinary compiler passes.
+// those that browsers agreed on (https://webassembly.github.io/spec/js-api/#limits),
+// but where wazero needs more time than in proportion: there they are several times
+// what the largest compilers and interpreters need that were compiled to
+// WebAssembly, and one function at the limit compiles in half a second.
 type Limits struct {
-	// ModuleBytes bounds the module, and what is written, by default 256 MiB.
+	// ModuleBytes bounds the module, and what is written, by default 256 MiB. More
+	// than 2 GiB mean 2 GiB.
 	ModuleBytes int
-	// FunctionBytes bounds the body of one function, by default 7,654,321.
+	// FunctionBytes bounds the body of one function, by default 2 MiB. More than 64
+	// MiB mean 64 MiB.
 	FunctionBytes int
 	// Types, Imports, Functions, Globals, Exports and the segments bound how many a
 	// module declares, by default 1,000,000 of each, and 100,000 imports, exports
@@ -21,14 +27,17 @@ type Limits struct {
 	Elements uint32
 	// Locals bounds the local variables of one function, by default 50,000.
 	Locals uint32
-	// Nesting bounds how deep blocks nest, by default 50,000.
-	Nesting int
-	// BranchTargets bounds one br_table, by default 65,520.
+	// Nesting bounds how deep blocks, loops and ifs nest, by default 4,096, and
+	// LoopNesting how deep loops do, by default 256.
+	Nesting, LoopNesting int
+	// BranchTargets bounds the targets of the br_table instructions of one function,
+	// by default 16,384.
 	BranchTargets uint32
 }
 
 // What is fixed: nothing is spent on these elsewhere.
 const (
+	maxFunctionBytes  = 64 << 20
 	maxParams         = 1000
 	maxTables         = 100_000
 	maxCustomSections = 10_000
@@ -47,8 +56,11 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	defInt(&l.ModuleBytes, 256<<20)
-	defInt(&l.FunctionBytes, 7_654_321)
-	defInt(&l.Nesting, 50_000)
+	defInt(&l.FunctionBytes, 2<<20)
+	l.FunctionBytes = min(l.FunctionBytes, maxFunctionBytes)
+	l.ModuleBytes = min(l.ModuleBytes, math.MaxInt32)
+	defInt(&l.Nesting, 4096)
+	defInt(&l.LoopNesting, 256)
 	def(&l.Types, 1_000_000)
 	def(&l.Imports, 100_000)
 	def(&l.Functions, 1_000_000)
@@ -58,7 +70,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.ElementSegments, 1_000_000)
 	def(&l.Elements, 10_000_000)
 	def(&l.Locals, 50_000)
-	def(&l.BranchTargets, 65_520)
+	def(&l.BranchTargets, 16_384)
 	return l
 }
 

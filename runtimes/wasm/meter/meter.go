@@ -68,7 +68,7 @@ type rewriter struct {
 	usesData bool
 	// quiet holds what a call of each function with code costs at most, or 0 if that
 	// is not known.
-	quiet []int64
+	quiet []int32
 
 	plan    plan
 	edits   []edit

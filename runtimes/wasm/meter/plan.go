@@ -8,25 +8,26 @@ package meter
 // spent: looking costs more than charging, and is done where control could
 // otherwise go on for long.
 
-// point is a place where the counter is charged.
+// point is a place where the counter is charged. It is small, because a body can have one for every other byte; nothing in it
+// comes near 1<<31, as bodies are bounded by maxFunctionBytes.
 type point struct {
-	at int // offset in the module
+	at uint32 // offset in the module
 	// weight is the cost of the instructions that belong to it, and lumped that of
 	// other points that is charged here.
-	weight, lumped int64
+	weight, lumped int32
 	// hidden is what quiet functions that are called here cost at most. They charge
 	// for it themselves.
-	hidden int64
+	hidden int32
 	// look says that control looks whether the counter is spent.
 	look bool
 	// exit marks the place ahead of an instruction that may leave the function, where
 	// nothing is charged.
 	exit bool
 	// parent is the point that control came from.
-	parent int
+	parent int32
 }
 
-func (c *point) cost() int64 { return c.weight + c.lumped }
+func (c *point) cost() int32 { return c.weight + c.lumped }
 
 // frame is a block, loop, if or function that is open.
 type frame struct {
@@ -61,8 +62,11 @@ type plan struct {
 	points []point
 	frames []frame
 	// cur is the point that pays for the next instruction.
-	cur   int
-	loops int
+	cur int
+	// loops counts those that control can reach. loopDepth is how many are open, and
+	// targets counts those of br_table.
+	loops, loopDepth int
+	targets          uint32
 	// callees are the functions called by index, up to a number, and wild says that
 	// there are loops, more calls or calls of unknown functions.
 	callees     []uint32
@@ -70,22 +74,22 @@ type plan struct {
 }
 
 func (p *plan) begin(at int) {
-	p.points = append(p.points[:0], point{at: at, look: true})
+	p.points = append(p.points[:0], point{at: uint32(at), look: true})
 	p.frames = append(p.frames[:0], frame{op: opBlock})
 	p.cur = 0
-	p.loops = 0
+	p.loops, p.loopDepth, p.targets = 0, 0, 0
 	p.callees = p.callees[:0]
 	p.calls, p.wild = false, false
 }
 
-func (p *plan) spend(weight int64) {
+func (p *plan) spend(weight int32) {
 	if p.cur != dead {
 		p.points[p.cur].weight += weight
 	}
 }
 
 func (p *plan) newPoint(at, parent int, look bool) int {
-	p.points = append(p.points, point{at: at, look: look, parent: parent})
+	p.points = append(p.points, point{at: uint32(at), look: look, parent: int32(parent)})
 	return len(p.points) - 1
 }
 
@@ -126,6 +130,9 @@ func (p *plan) end(next int) bool {
 	last := len(p.frames) - 1
 	f := p.frames[last]
 	p.frames = p.frames[:last]
+	if f.op == opLoop {
+		p.loopDepth--
+	}
 	if last == 0 {
 		return true
 	}
@@ -166,8 +173,8 @@ func (p *plan) reach(target int) {
 
 // exits notes that the instruction at an offset may leave the function.
 func (p *plan) exits(at int) {
-	if last := p.points[len(p.points)-1]; p.cur != dead && !(last.exit && last.at == at) {
-		p.points = append(p.points, point{at: at, exit: true})
+	if last := p.points[len(p.points)-1]; p.cur != dead && !(last.exit && last.at == uint32(at)) {
+		p.points = append(p.points, point{at: uint32(at), exit: true})
 	}
 }
 
@@ -188,10 +195,11 @@ func (p *plan) conditional(at int) {
 
 // call notes a call of a function with code that costs at most hidden, or 0 if that
 // is not known.
-func (p *plan) call(function uint32, hidden int64) {
+func (p *plan) call(function uint32, hidden int32) {
 	p.calls = true
 	if p.cur != dead {
-		p.points[p.cur].hidden += hidden
+		c := &p.points[p.cur]
+		c.hidden = min(c.hidden+hidden, quietSum)
 	}
 	if len(p.callees) >= quietCall {
 		p.wild = true
@@ -216,11 +224,11 @@ func (p *plan) settle() {
 		up := &p.points[c.parent]
 		if total := c.cost(); up.lumped+total <= up.weight {
 			up.lumped += total
-			up.hidden += c.hidden
+			up.hidden = min(up.hidden+c.hidden, quietSum)
 			c.weight, c.lumped, c.hidden = 0, 0, 0
 		}
 	}
-	var sum int64
+	var sum int32
 	for i := range p.points {
 		c := &p.points[i]
 		if c.look || c.cost() == 0 {
@@ -242,8 +250,8 @@ func (p *plan) settle() {
 }
 
 // total is the cost of all points.
-func (p *plan) total() int64 {
-	var sum int64
+func (p *plan) total() int32 {
+	var sum int32
 	for i := range p.points {
 		sum += p.points[i].cost()
 	}

@@ -7,7 +7,7 @@ package meter
 
 // summary is what is known of a function before any is written.
 type summary struct {
-	cost    int64
+	cost    int32
 	callees []uint32
 	state   summaryState
 }
@@ -49,7 +49,7 @@ func (w *rewriter) findQuiet(r reader, bodies uint32) *Error {
 		}
 		f.callees = append([]uint32(nil), w.plan.callees...)
 	}
-	w.quiet = make([]int64, bodies)
+	w.quiet = make([]int32, bodies)
 	for i := range functions {
 		if quiet(functions, uint32(i), 0) {
 			w.quiet[i] = max(functions[i].cost, 1)

@@ -154,7 +154,7 @@ func (r *reader) index(limit uint32, what string) uint32 {
 	start := r.pos
 	i := r.u32()
 	if r.err == nil && i >= limit {
-		r.malformed(start, "%s %d does not exist, the module has %d", what, i, limit)
+		r.malformed(start, "%s %d does not exist, there are %d", what, i, limit)
 		return 0
 	}
 	return i

@@ -78,14 +78,13 @@ func (v specValue) scalar(t *testing.T, typ, text string) uint64 {
 	return n
 }
 
-// wazeroDir finds the source of wazero, whose specification tests are part of it.
-func wazeroDir(t testing.TB) string {
+// findWazero finds the source of wazero, whose specification tests are part of it.
+func findWazero() string {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tetratelabs/wazero").Output()
-	dir := strings.TrimSpace(string(out))
-	if err != nil || dir == "" {
-		t.Skipf("the source of wazero is not at hand: %v", err)
+	if err != nil {
+		return ""
 	}
-	return dir
+	return strings.TrimSpace(string(out))
 }
 
 const specFeatures = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall |
@@ -95,7 +94,11 @@ const specFeatures = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall |
 // they are and rewritten, and compares all that can be seen: results, traps, and
 // whether a module is valid, can be linked and instantiated.
 func TestSpec(t *testing.T) {
-	root := filepath.Join(wazeroDir(t), "internal/integration_test/spectest")
+	dir := findWazero()
+	if dir == "" {
+		t.Skip("the source of wazero is not at hand")
+	}
+	root := filepath.Join(dir, "internal/integration_test/spectest")
 	for _, suite := range []struct {
 		name     string
 		features api.CoreFeatures
@@ -128,6 +131,9 @@ func TestSpec(t *testing.T) {
 		})
 	}
 }
+
+// specOptions allow for a test of a large br_table.
+var specOptions = Options{Fuel: &Fuel{Seed: 1}, Limits: Limits{BranchTargets: 65_520}}
 
 // specRun is one file of tests.
 type specRun struct {
@@ -212,7 +218,7 @@ func (s *specRun) command(t *testing.T, ctx context.Context, c specCommand, as s
 		}
 		binary := s.read(t, filepath.Join(s.dir, c.Filename))
 		_, wantErr := s.plain.InstantiateWithConfig(ctx, binary, wazero.NewModuleConfig().WithName(""))
-		res, err := Rewrite(binary, Options{Fuel: &Fuel{Seed: 1}})
+		res, err := Rewrite(binary, specOptions)
 		if err == nil {
 			_, err = s.metered.InstantiateWithConfig(ctx, res.Module, wazero.NewModuleConfig().WithName(""))
 		}
@@ -235,7 +241,7 @@ func (s *specRun) instantiate(t *testing.T, ctx context.Context, where, file, as
 	if p.plain, err = s.plain.InstantiateWithConfig(ctx, binary, config); err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
-	res, err := Rewrite(binary, Options{Fuel: &Fuel{Seed: 1}})
+	res, err := Rewrite(binary, specOptions)
 	if err != nil {
 		if !s.refusals || !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%s: %s: %v", where, file, err)

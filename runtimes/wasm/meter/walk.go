@@ -42,9 +42,10 @@ func (w *rewriter) walk(r *reader) {
 			p.spend(1)
 			p.conditional(r.pos)
 		case opBrTable:
-			for range r.count(1, m.limits.BranchTargets, "branch targets") {
-				w.label(r, at)
-				if r.err != nil {
+			n := r.count(1, m.limits.BranchTargets-p.targets, "more branch targets")
+			p.targets += n
+			for range n {
+				if w.label(r, at); r.err != nil {
 					return
 				}
 			}
@@ -68,7 +69,7 @@ func (w *rewriter) walk(r *reader) {
 				p.leave()
 			}
 			if to := w.remap(f); to != f {
-				w.edits = append(w.edits, edit{at, r.pos, kind, to})
+				w.edits = append(w.edits, newEdit(at, r.pos, kind, to))
 			}
 		case opCallIndirect, opReturnCallIndirect:
 			r.index(uint32(len(m.types)), "type")
@@ -85,7 +86,7 @@ func (w *rewriter) walk(r *reader) {
 			}
 			p.spend(1)
 			if to := w.remap(f); to != f {
-				w.edits = append(w.edits, edit{at, r.pos, editRef, to})
+				w.edits = append(w.edits, newEdit(at, r.pos, editRef, to))
 			}
 		case opMemoryGrow:
 			r.zero("memory")
@@ -111,7 +112,7 @@ func (w *rewriter) calls(f uint32) {
 		w.plan.callUnknown()
 		return
 	}
-	var hidden int64
+	var hidden int32
 	if w.quiet != nil {
 		hidden = w.quiet[f-m.importedFuncs]
 	}
@@ -120,11 +121,18 @@ func (w *rewriter) calls(f uint32) {
 
 // nest opens a block, loop or if.
 func (w *rewriter) nest(r *reader, at int, op byte) {
-	if len(w.plan.frames) > w.module.limits.Nesting {
-		r.fail(at, ErrLimit, "blocks nested deeper than %d", w.module.limits.Nesting)
-		return
+	p, lim := &w.plan, &w.module.limits
+	if op == opLoop {
+		p.loopDepth++
 	}
-	w.plan.open(op, r.pos)
+	switch {
+	case len(p.frames) > lim.Nesting:
+		r.fail(at, ErrLimit, "blocks nested deeper than %d", lim.Nesting)
+	case p.loopDepth > lim.LoopNesting:
+		r.fail(at, ErrLimit, "loops nested deeper than %d", lim.LoopNesting)
+	default:
+		p.open(op, r.pos)
+	}
 }
 
 // label reads a label of the instruction at an offset.
@@ -207,25 +215,17 @@ func (w *rewriter) plain(r *reader, at int, op byte) {
 	}
 }
 
-// opcode reads the number of an instruction with a prefix. One that is written
-// longer than it need be is written anew: runtimes differ in what they make of it.
-func (w *rewriter) opcode(r *reader, at int, kind editKind) uint32 {
-	n := r.u32()
-	size := r.pos - at - 1
-	if r.err == nil && (n < 0x80 && size != 1 || n >= 0x80 && n < 0x4000 && size != 2) {
-		w.edits = append(w.edits, edit{at, r.pos, kind, n})
-	}
-	return n
-}
-
 // vector reads an instruction of the SIMD proposal.
 func (w *rewriter) vector(r *reader, at int) {
-	n := w.opcode(r, at, editVector)
+	n := r.u32()
 	op := byte(n)
 	switch {
 	case r.err != nil:
 	case n > 0xff || isVectorHole(op):
 		r.fail(at, ErrUnsupported, "%s", refusedVector(n))
+	case !shortest(n, r.pos-at-1):
+		// wazero takes the first byte for the whole number.
+		r.fail(at, ErrUnsupported, "vector opcode %#x written with %d bytes", n, r.pos-at-1)
 	case op < vectorConst, op == vectorLoadZero32, op == vectorLoadZero64:
 		r.memarg()
 	case op == vectorConst, op == vectorShuffle:
@@ -238,10 +238,19 @@ func (w *rewriter) vector(r *reader, at int) {
 	}
 }
 
+// shortest says that a number is written with as few bytes as it can be.
+func shortest(n uint32, size int) bool {
+	return size == 1 || n>>(7*(size-1)) != 0
+}
+
 // misc reads an instruction with prefix 0xfc.
 func (w *rewriter) misc(r *reader, at int) {
 	m := w.module
-	n := w.opcode(r, at, editMisc)
+	n := r.u32()
+	if r.err == nil && !shortest(n, r.pos-at-1) {
+		// Whatever reads the result need not know that this is allowed.
+		w.edits = append(w.edits, newEdit(at, r.pos, editMisc, n))
+	}
 	switch {
 	case r.err != nil, n <= miscTruncSatLast:
 	case n == miscMemoryInit:
@@ -287,12 +296,12 @@ func (w *rewriter) bulk(r *reader, at int, h helper) {
 		return
 	}
 	// In place of a change there may be to the opcode.
-	if last := len(w.edits) - 1; last >= 0 && w.edits[last].at == at {
+	if last := len(w.edits) - 1; last >= 0 && w.edits[last].at == uint32(at) {
 		w.edits = w.edits[:last]
 	}
 	kind := editBulk
 	if h.kind == helpMemoryGrow || h.kind == helpTableGrow {
 		kind = editGrow
 	}
-	w.edits = append(w.edits, edit{at, r.pos, kind, w.helpers.function(h)})
+	w.edits = append(w.edits, newEdit(at, r.pos, kind, w.helpers.function(h)))
 }
