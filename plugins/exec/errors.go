@@ -52,6 +52,7 @@ const (
 	fileNotFound         = "File not found"
 	sizeExceeded         = "File size limit exceeded"
 	codeSandboxDown      = "sandbox_unavailable"
+	codeInvalidFile      = "invalid_file"
 	codeNotConfigured    = "not_configured"
 	defaultRetry         = 5 * time.Second
 	unavailableRetryText = "the sandbox backend cannot be reached now"

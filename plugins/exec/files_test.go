@@ -66,8 +66,10 @@ func TestDownload(t *testing.T) {
 	}
 	q = r.request("GET", alice, at+data.ID, nil)
 	q.Header.Set("Range", "bytes=10-")
-	if a := r.do(q); a.status != 416 {
-		t.Errorf("beyond the end: %d", a.status)
+	beyond := r.do(q)
+	if e := into[obj](t, beyond, 416); e["code"] != "range_not_satisfiable" || e["status"] != 416.0 || beyond.header.Get("Content-Range") != "bytes */10" ||
+		beyond.header.Get("Content-Type") != "application/json" || beyond.header.Get("Content-Disposition") != "" {
+		t.Errorf("beyond the end: %v %s", beyond.header, beyond.body)
 	}
 	q = r.request("GET", alice, at+data.ID, nil)
 	q.Header.Set("If-None-Match", r.get(alice, at+data.ID).header.Get("ETag"))

@@ -78,9 +78,36 @@ func (d *door) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("ETag", etag(e))
 	// Ranges, conditions and HEAD are the library's. The name is empty: it is
 	// for guessing the type, which is settled.
-	http.ServeContent(w, r, "", e.Modified, content)
+	http.ServeContent(&ranged{ResponseWriter: w}, r, "", e.Modified, content)
 	return content.failed
 }
+
+// ranged answers a range that the file does not have in the shape of every other
+// refusal, in the place of the library's line of text.
+type ranged struct {
+	http.ResponseWriter
+	refused bool
+}
+
+func (w *ranged) WriteHeader(status int) {
+	if status != http.StatusRequestedRangeNotSatisfiable {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	w.refused = true
+	w.Header().Del("Content-Disposition") // it is no download any more
+	writeError(w.ResponseWriter, refuse(status, "range_not_satisfiable", "the file has no such range"))
+}
+
+func (w *ranged) Write(p []byte) (int, error) {
+	if w.refused {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w *ranged) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func etag(e backend.Entry) string { return fmt.Sprintf("%q", version(e)) }
 

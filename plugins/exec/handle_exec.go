@@ -36,14 +36,14 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 	defer func() {
 		out.end()
 		if v := recover(); v != nil {
-			_ = out.fail(errPanic, c.session) // an answer that began still has to be one
+			_ = out.fail(errPanic, c) // an answer that began still has to be one
 			panic(v)
 		}
 	}()
 	res, err := d.run(r.Context(), c)
 	annotate(r.Context(), "run", c.runID, "session", c.session, "started", c.started, "outcome", c.outcome)
 	if err != nil {
-		return out.fail(err, c.session)
+		return out.fail(err, c)
 	}
 	out.result(res)
 	return nil

@@ -46,9 +46,6 @@ func (i *Interpreter) active(sb backend.Sandbox) string {
 // list answers GET /files/{sid} with a bare array, empty for a session that does
 // not exist. It never wakes a session.
 func (d *door) list(w http.ResponseWriter, r *http.Request) error {
-	if r.PathValue("fid") != "" {
-		return refuse(http.StatusNotFound, "not_found", fileNotFound)
-	}
 	ctx := r.Context()
 	f := d.finder(ownerOf(principal(r)))
 	defer f.release()

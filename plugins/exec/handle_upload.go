@@ -18,6 +18,7 @@ type uploadReply struct {
 	Message          string     `json:"message"`
 	Error            string     `json:"error,omitempty"`
 	Status           int        `json:"status,omitempty"`
+	Code             string     `json:"code,omitempty"`
 	SessionID        string     `json:"session_id,omitempty"`
 	StorageSessionID string     `json:"storage_session_id,omitempty"`
 	Files            []uploaded `json:"files"`
@@ -89,7 +90,8 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		reply.FilesLimitReached, reply.MaxFiles = true, d.o.UploadFiles
 	}
 	if reply.Succeeded == 0 {
-		reply.Message, reply.Error, reply.Status = "error", "no file could be stored", http.StatusBadRequest
+		reply.Message, reply.Error = "error", "no file could be stored"
+		reply.Status, reply.Code = http.StatusBadRequest, codeInvalidFile
 		writeJSON(w, http.StatusBadRequest, reply)
 		return nil
 	}

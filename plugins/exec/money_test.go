@@ -169,10 +169,11 @@ func TestLostRuns(t *testing.T) {
 		if err := rio.Stdout([]byte("half")); err != nil {
 			t.Error(err)
 		}
+		r.clock.advance(1500 * time.Millisecond)
 		return backend.RunResult{}, &backend.Error{Kind: backend.KindUnavailable, Message: "stream 10.1.2.3 broke"}, true
 	}
 	res := r.exec(rich, "true")
-	if res.Stdout != "half" || *res.Status != "XX" || res.Code != nil || res.Stderr != "[sandbox] The sandbox was lost while the program ran\n" {
+	if res.Stdout != "half" || *res.Status != "XX" || res.WallTime != 1500 || res.Code != nil || res.Stderr != "[sandbox] The sandbox was lost while the program ran\n" {
 		t.Errorf("%+v", res)
 	}
 	if u := r.usage(); len(u) != 1 || u[0].Outcome != "lost" || u[0].Cents != 1 {

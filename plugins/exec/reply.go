@@ -73,15 +73,16 @@ func (r *reply) result(res *CodeResult) {
 
 // fail answers with why there is no result. Once the status is out it is a
 // result whose stderr says so, since a broken body would say nothing.
-func (r *reply) fail(err error, sessionID string) error {
+func (r *reply) fail(err error, c *call) error {
 	r.end()
 	if !r.sent {
 		return err
 	}
 	he := asRefusal(err)
 	late := map[string]any{
-		"session_id": sessionID, "stdout": "", "stderr": "[sandbox] " + he.Message + "\n", "files": []CodeFile{},
+		"session_id": c.session, "stdout": "", "stderr": "[sandbox] " + he.Message + "\n", "files": []CodeFile{},
 		"code": nil, "signal": nil, "status": "XX", "message": he.Message, "error": bodyOf(he).Error,
+		"wall_time": c.wall.Milliseconds(),
 	}
 	if he.Code == codeRateLimited {
 		late["retry_after_seconds"] = seconds(he.RetryAfter)

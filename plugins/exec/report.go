@@ -78,7 +78,7 @@ func verdict(res backend.RunResult, cutOut, cutErr bool) (status, message string
 	case cutOut, res.Stop == backend.StopOutput:
 		return "OL", textStdout
 	case cutErr:
-		return "", textStderr
+		return "OL", textStderr
 	}
 	return "", ""
 }

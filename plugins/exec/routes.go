@@ -49,7 +49,7 @@ func (d *door) routes() []route {
 		{path: "/download/{sid}", methods: map[string]action{get: d.downloadNothing}},
 		{path: "/download/{sid}/{fid...}", methods: map[string]action{get: d.download}},
 		{path: "/files/{sid}", methods: map[string]action{get: d.list}},
-		{path: "/files/{sid}/{fid...}", methods: map[string]action{get: d.list, del: d.remove}},
+		{path: "/files/{sid}/{fid...}", methods: map[string]action{del: d.remove}},
 		{path: "/sessions/{sid}/objects/{fid...}", methods: map[string]action{get: d.object, del: d.remove}},
 		{path: "/languages", methods: map[string]action{get: d.languages}},
 		{path: healthPath, methods: map[string]action{get: d.healthy}, public: true},
@@ -100,7 +100,7 @@ func prefixOf(base, path string) string {
 
 // spellings are a path and the same with a slash behind it.
 func spellings(path string) []string {
-	if strings.HasSuffix(path, "...}") || strings.HasSuffix(path, "/{sid}") {
+	if strings.HasSuffix(path, "...}") {
 		return []string{path} // the wildcard has it already
 	}
 	return []string{path, path + "/{$}"}
@@ -114,6 +114,9 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		for _, m := range served {
 			if rt.methods[m] != nil {
 				allow = append(allow, m)
+			}
+			if m == http.MethodGet && rt.methods[m] != nil {
+				allow = append(allow, http.MethodHead) // a pattern of GET has it too
 			}
 		}
 		act = func(w http.ResponseWriter, _ *http.Request) error {

@@ -31,6 +31,8 @@ type call struct {
 	charge  host.Charge
 	session string // once known
 	started bool
+	began   time.Time     // when it started
+	wall    time.Duration // how long the program ran, once that is known
 	outcome backend.StopReason
 }
 
@@ -223,7 +225,10 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 		c.log.Error("a run was lost", "run", c.runID, "session", x.ID, "error", err)
 		res = backend.RunResult{Stop: backend.StopLost, ExitCode: -1}
 	}
-	c.outcome = res.Stop
+	if res.Usage.Wall == 0 && (res.Stop == backend.StopLost || res.Stop == backend.StopCanceled) {
+		res.Usage.Wall = i.o.Now().Sub(c.began) // nobody else knows
+	}
+	c.outcome, c.wall = res.Stop, res.Usage.Wall
 	i.debit(ctx, c, res)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -242,7 +247,7 @@ func (i *Interpreter) start(ctx context.Context, c *call, x *finding, in *inputs
 			return fmt.Errorf("record the start: %w", errors.Join(host.ErrUnavailable, err))
 		}
 	}
-	c.started = true
+	c.started, c.began = true, i.o.Now()
 	i.host.Sessions().MarkUsed(x.ID)
 	for _, f := range in.found {
 		i.host.Sessions().MarkUsed(f.source)

@@ -247,6 +247,10 @@ func TestOutputIsCapped(t *testing.T) {
 	if res.Stderr != "abcde\n[stdout truncated: kept 10 of 220000 bytes]\n[stderr truncated: kept 5 of 8 bytes]\n" {
 		t.Errorf("stderr = %q", res.Stderr)
 	}
+	res = r.exec(alice, "printf abcdefgh >&2")
+	if res.Status == nil || *res.Status != "OL" || *res.Message != "stderr length exceeded" || res.Stderr != "abcde\n[stderr truncated: kept 5 of 8 bytes]\n" {
+		t.Errorf("stderr alone: %+v", res)
+	}
 	r.limits.StdoutBytes = 9
 	if res = r.exec(alice, "echo 12345678é"); res.Stdout != "12345678" {
 		t.Errorf("a character cut in two = %q", res.Stdout)

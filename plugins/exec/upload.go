@@ -138,7 +138,7 @@ func (e *fileFault) Error() string { return e.refusal.Error() }
 func (e *fileFault) Unwrap() error { return e.refusal }
 
 func fault(status int, message string) *fileFault {
-	return &fileFault{refuse(status, "invalid_file", message)}
+	return &fileFault{refuse(status, codeInvalidFile, message)}
 }
 
 func (u *upload) name(part *formdata.Part) (string, error) {

@@ -103,7 +103,7 @@ func TestBatch(t *testing.T) {
 	}
 	n := len(r.shells.live())
 	e := into[batchReply](t, r.send(alice, "/upload/batch", csv("../a", "1"), csv("..", "2")), 400)
-	if e.Message != "error" || e.Failed != 2 || e.Succeeded != 0 || e.Status != 400 || e.Error == "" || len(r.shells.live()) != n {
+	if e.Message != "error" || e.Failed != 2 || e.Succeeded != 0 || e.Status != 400 || e.Code != "invalid_file" || e.Error == "" || len(r.shells.live()) != n {
 		t.Errorf("%+v, %d sandboxes", e, len(r.shells.live()))
 	}
 	if e := into[obj](t, r.send(alice, "/upload/batch", field{"kind", "", "user"}), 400); e["error"] != "No files provided" {

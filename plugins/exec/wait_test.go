@@ -25,7 +25,9 @@ type still struct {
 }
 
 func (r *rig) still() *still {
-	i, err := newInterpreter(r, r.o)
+	o := r.o
+	o.Now = time.Now // of the test's bubble
+	i, err := newInterpreter(r, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -225,7 +227,7 @@ func TestClose(t *testing.T) {
 		if err := <-closed; err != nil || time.Since(start) != 5*time.Second {
 			t.Errorf("close = %v after %v", err, time.Since(start))
 		}
-		if !strings.Contains(w.Body.String(), "the interpreter is stopping") {
+		if !strings.Contains(w.Body.String(), "the interpreter is stopping") || !strings.Contains(w.Body.String(), `"wall_time":5000`) {
 			t.Errorf("the run in flight answers %d %q", w.Code, w.Body)
 		}
 		if _, err := q.Run(t.Context(), "acme", &CodeRun{Lang: "bash", Code: "true"}); err == nil {
@@ -244,7 +246,7 @@ func TestRunsAreBounded(t *testing.T) {
 		r.sleeps(time.Hour, nil)
 		start := time.Now()
 		res, err := q.Run(t.Context(), "acme", &CodeRun{Lang: "bash", Code: "true"})
-		if err != nil || *res.Status != "XX" || time.Since(start) != r.limits.Wall+startSlack {
+		if err != nil || *res.Status != "XX" || time.Since(start) != r.limits.Wall+startSlack || res.WallTime != time.Since(start).Milliseconds() {
 			t.Errorf("%+v, %v after %v", res, err, time.Since(start))
 		}
 	})
