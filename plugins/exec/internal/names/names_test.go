@@ -1,8 +1,8 @@
 package names_test
 
 import (
-	"slices"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
