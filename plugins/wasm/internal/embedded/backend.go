@@ -115,6 +115,7 @@ func (b *Backend) warmUp() {
 
 // Info describes the plugin.
 func (b *Backend) Info(context.Context) (backend.Info, error) {
+	disk := rootfs.NewQuota(b.o.Quota).Limits()
 	return backend.Info{
 		Name:    Name,
 		Version: b.o.Version,
@@ -123,7 +124,9 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 		},
 		Languages:   b.languages(),
 		StateSchema: []string{StateSchema},
-		MaxLimits:   backend.Limits{MemoryBytes: maxMemory, CPUs: 1, Processes: 1},
+		MaxLimits: backend.Limits{
+			MemoryBytes: maxMemory, CPUs: 1, Processes: 1, DiskBytes: disk.Bytes, DiskFiles: disk.Entries,
+		},
 	}, nil
 }
 
