@@ -192,12 +192,14 @@ func (v *vm) fill(n int64, read func(b []byte) (int, error)) uint64 {
 
 // produce is fill for any value that can be made of bytes.
 func (v *vm) produce(n int64, read func(b []byte) (int, error), made func(span) uint64) uint64 {
-	if n < 0 || n > guest.MemoryLimit(v.run.Program) {
-		return v.throw("ENOMEM")
+	var ptr uint64
+	if n >= 0 && n < guest.MemoryLimit(v.run.Program) {
+		ptr = v.call("wasm_malloc", uint64(n)+1)
 	}
-	ptr := v.call("wasm_malloc", uint64(n)+1)
 	if ptr == 0 {
-		return v.throw("ENOMEM")
+		// The engine's own error, which programs cannot catch.
+		v.call("JS_ThrowOutOfMemory", v.call("qjs_get_context_ptr"))
+		return 0
 	}
 	defer v.call("wasm_free", ptr)
 	got, err := read(v.bytes(span{ptr, uint64(n)}))

@@ -46,8 +46,6 @@ const (
 // memory's end itself would leave nothing to make an error of.
 const heapMargin = 1 << 20
 
-const pageBytes = 64 << 10
-
 // Interpreter is a compiled and booted QuickJS. It is safe for concurrent use.
 type Interpreter struct {
 	module     *codecache.Module
@@ -57,19 +55,12 @@ type Interpreter struct {
 
 // image is the state of the booted engine.
 type image struct {
-	pages        []page
-	bytes        uint32 // size of the memory
-	heap         uint32 // of which QuickJS has allocated
+	*guest.Image
+	heap         uint32 // bytes that QuickJS has allocated
 	stackPointer uint64
 	hooks        map[string]uint64 // the functions that lib/bootstrap.js returns
 	undefined    uint64            // the value
 	scratch      uint32            // see vm
-}
-
-// page is one page of memory that a new instance does not have by itself.
-type page struct {
-	offset uint32
-	data   []byte
 }
 
 // New compiles and boots the interpreter; compiled code is kept in cacheDir.
@@ -97,7 +88,7 @@ func (q *Interpreter) Close(ctx context.Context) error { return q.module.Close(c
 func (q *Interpreter) CacheErr() error { return q.module.CacheErr }
 
 // MinMemoryBytes is the least memory limit a run may have.
-func (q *Interpreter) MinMemoryBytes() int64 { return int64(q.image.bytes) + 2*heapMargin }
+func (q *Interpreter) MinMemoryBytes() int64 { return q.image.Bytes() + 2*heapMargin }
 
 // boot starts the engine, loads the library and takes the image.
 func (q *Interpreter) boot(ctx context.Context) (err error) {
@@ -137,7 +128,7 @@ func (q *Interpreter) boot(ctx context.Context) (err error) {
 		v.call("qjs_run_gc")
 		mem, _ := inst.Memory().Read(0, inst.Memory().Size())
 		q.image = image{
-			pages: changedPages(fresh, mem), bytes: uint32(len(mem)), heap: uint32(v.call("qjs_get_allocated_size")),
+			Image: guest.NewImage(fresh, mem), heap: uint32(v.call("qjs_get_allocated_size")),
 			stackPointer: sp.Get(), hooks: hooks, undefined: v.undef, scratch: v.scratch,
 		}
 		return nil
@@ -196,23 +187,6 @@ func (v *vm) loadLibrary() (map[string]uint64, error) {
 	return hooks, nil
 }
 
-// changedPages lists the pages of mem that differ from a new instance.
-func changedPages(fresh, mem []byte) []page {
-	zero := make([]byte, pageBytes)
-	var out []page
-	for off := 0; off < len(mem); off += pageBytes {
-		p := mem[off : off+pageBytes]
-		was := zero
-		if off < len(fresh) {
-			was = fresh[off : off+pageBytes]
-		}
-		if !bytes.Equal(p, was) {
-			out = append(out, page{uint32(off), bytes.Clone(p)})
-		}
-	}
-	return out
-}
-
 // restore makes the instance of a run from the image.
 func (q *Interpreter) restore(ctx context.Context, r *guest.Run) (*vm, context.Context, error) {
 	v := &vm{in: q, run: r, scratch: q.image.scratch, undef: q.image.undefined}
@@ -221,15 +195,7 @@ func (q *Interpreter) restore(ctx context.Context, r *guest.Run) (*vm, context.C
 	if err != nil {
 		return nil, nil, fmt.Errorf("quickjs: instantiate: %w", err)
 	}
-	mem := inst.Memory()
-	ok := true
-	if grow := (q.image.bytes - mem.Size()) / pageBytes; grow > 0 {
-		_, ok = mem.Grow(grow)
-	}
-	for _, p := range q.image.pages {
-		ok = ok && mem.Write(p.offset, p.data)
-	}
-	if !ok {
+	if !q.image.Restore(inst.Memory()) {
 		_ = inst.Close(context.WithoutCancel(ctx))
 		return nil, nil, errors.New("quickjs: the memory limit is below the interpreter's own needs")
 	}
@@ -264,5 +230,5 @@ func (q *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 
 // heapLimit is what QuickJS may allocate when the memory is limited to n bytes.
 func (q *Interpreter) heapLimit(n int64) uint64 {
-	return uint64(n - int64(q.image.bytes-q.image.heap) - max(heapMargin, n/32))
+	return uint64(n - (q.image.Bytes() - int64(q.image.heap)) - max(heapMargin, n/32))
 }

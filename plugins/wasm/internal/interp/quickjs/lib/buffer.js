@@ -246,8 +246,9 @@ methods(Buffer.prototype, {
     }
     const pattern = typeof value === "string" && value === "" ? Uint8Array.of(0) : needle(value, encoding);
     if (pattern.length === 0) throw invalidArgValue("value", value);
-    for (let i = from; i < to; i += pattern.length) {
-      this.set(pattern.subarray(0, Math.min(pattern.length, to - i)), i);
+    this.set(pattern.subarray(0, to - from), from);
+    for (let done = pattern.length; done < to - from; done *= 2) {
+      this.copyWithin(from + done, from, Math.min(from + done, to - done));
     }
     return this;
   },

@@ -68,6 +68,7 @@ function kindByName(file) {
   if (/\.m[jt]s$/.test(file)) return "module";
   if (/\.c[jt]s$/.test(file)) return "commonjs";
   if (file.endsWith(".json")) return "json";
+  if (!file.startsWith("/")) return undefined;
   return { module: "module", commonjs: "commonjs" }[scopeOf(file)?.content.type];
 }
 

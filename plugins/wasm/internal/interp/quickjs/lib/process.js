@@ -142,7 +142,7 @@ Object.defineProperty(process, "exitCode", {
   set(code) {
     const n = typeof code === "string" && code !== "" ? Number(code) : code;
     if (n !== undefined && n !== null) {
-      if (typeof n !== "number") throw invalidArgType("code", "of type number", code);
+      if (typeof n !== "number" || Number.isNaN(n)) throw invalidArgType("code", "of type number", code);
       if (!Number.isInteger(n)) {
         throw codedError(
           RangeError,

@@ -87,8 +87,10 @@ Object.defineProperty(Error.prototype, "stack", {
     if (!(stack instanceof Frames)) return stack;
     const text = header(this) + stack;
     keep(this, text);
-    const place = stack.frames.map(locate).find((p) => p !== null);
-    if (place) places.set(this, place);
+    // Where a class made the error of itself says less than who wanted it.
+    const frames = stack.frames.filter((frame) => locate(frame) !== null);
+    const first = frames.find((frame) => !frame.isConstructor()) ?? frames[0];
+    if (first) places.set(this, locate(first));
     return text;
   },
   set(value) {
