@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -17,7 +19,7 @@ import (
 
 // The test binary is its own plugin; a plugin is told where to keep things.
 func TestMain(m *testing.M) {
-	if os.Getenv(backend.EnvData) != "" {
+	if os.Getenv(backend.EnvData) != "" || slices.Contains(os.Args, typescript.HelperArg) {
 		main()
 		return
 	}

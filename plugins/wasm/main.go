@@ -3,6 +3,8 @@
 //
 //	wasm          serve the backend contract (a host does this)
 //	wasm warm     compile the interpreters into the cache and exit
+//	wasm transform-typescript
+//	              compile what comes in (it starts itself so; see package typescript)
 package main
 
 import (
@@ -16,6 +18,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/embedded"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -30,13 +33,19 @@ func main() {
 	case len(args) == 0:
 		backend.Serve(open)
 	case len(args) == 1 && args[0] == "warm":
-		if err := warm(); err != nil {
-			fmt.Fprintln(os.Stderr, "wasm:", err)
-			os.Exit(1)
-		}
+		exit(warm())
+	case len(args) == 1 && args[0] == typescript.HelperArg:
+		exit(typescript.Serve(os.Stdin, os.Stdout))
 	default:
 		fmt.Fprintf(os.Stderr, "wasm: unknown argument %q: a host starts this without any; \"warm\" compiles the interpreters\n", args[0])
 		os.Exit(2)
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "wasm:", err)
+		os.Exit(1)
 	}
 }
 

@@ -47,12 +47,12 @@ var commands = []command{
 }
 
 // build makes the interpreter of a pack.
-var build = map[string]func(ctx context.Context, wasm []byte, cacheDir string) (interpreter, error){
-	packs.CPython: func(ctx context.Context, wasm []byte, dir string) (interpreter, error) {
-		return cpython.New(ctx, wasm, dir)
+var build = map[string]func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error){
+	packs.CPython: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
+		return cpython.New(ctx, wasm, cfg.CacheDir)
 	},
-	packs.QuickJS: func(ctx context.Context, wasm []byte, dir string) (interpreter, error) {
-		return quickjs.New(ctx, wasm, dir)
+	packs.QuickJS: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
+		return quickjs.New(ctx, wasm, cfg.CacheDir, cfg.TypeScript)
 	},
 }
 
@@ -113,6 +113,8 @@ func (e *Engine) Languages() []Language {
 		}
 		if err := e.cfg.Packs.Check(c.pack); err != nil {
 			l.Missing = err.Error()
+		} else if c.name == quickjs.TypeScript && len(e.cfg.TypeScript) == 0 {
+			l.Missing = "this process has no TypeScript compiler"
 		}
 		out = append(out, l)
 	}
@@ -270,7 +272,7 @@ func (e *Engine) interpreter(ctx context.Context, pack string) (interpreter, err
 	}
 	// Whoever asks next wants the result too, so the first caller's patience
 	// does not decide.
-	in, err := build[pack](context.WithoutCancel(ctx), wasm, e.cfg.CacheDir)
+	in, err := build[pack](context.WithoutCancel(ctx), wasm, e.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", pack, err)
 	}

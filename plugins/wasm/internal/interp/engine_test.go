@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -20,6 +21,13 @@ const packDir = "../../packs"
 var shared *Engine
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == typescript.HelperArg {
+		if err := typescript.Serve(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(run(m))
 }
 
@@ -27,8 +35,13 @@ func run(m *testing.M) int {
 	// The code cache outlives the test binary; its entries are guarded by
 	// their digests, so sharing it with other packages and runs is safe.
 	cache := filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))
-	var err error
-	if shared, err = New(Config{Packs: packs.Locate(packDir), CacheDir: cache}); err != nil {
+	exe, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	helper := []string{exe, typescript.HelperArg}
+	if shared, err = New(Config{Packs: packs.Locate(packDir), CacheDir: cache, TypeScript: helper}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -59,6 +59,10 @@ type Config struct {
 	// 0700, may be shared by processes, and may be deleted at any time. Empty
 	// compiles anew in each process.
 	CacheDir string
+	// TypeScript is the command, with arguments, that ends in
+	// typescript.Serve: normally this very program with
+	// typescript.HelperArg. Without it there is no TypeScript.
+	TypeScript []string
 	// MaxRunning bounds the programs that run at once; further ones wait. 0
 	// means twice GOMAXPROCS.
 	MaxRunning int

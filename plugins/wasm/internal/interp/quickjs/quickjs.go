@@ -27,6 +27,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 )
 
 //go:embed lib/*.js
@@ -49,6 +50,7 @@ const heapMargin = 1 << 20
 // Interpreter is a compiled and booted QuickJS. It is safe for concurrent use.
 type Interpreter struct {
 	module     *codecache.Module
+	typescript *typescript.Pool // nil without TypeScript
 	operations map[string]operation
 	image      image
 }
@@ -64,7 +66,8 @@ type image struct {
 }
 
 // New compiles and boots the interpreter; compiled code is kept in cacheDir.
-func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error) {
+// transform is the command of a typescript.Pool; empty means no TypeScript.
+func New(ctx context.Context, wasm []byte, cacheDir string, transform []string) (*Interpreter, error) {
 	m, err := codecache.Compile(ctx, cacheDir, wasm)
 	if err != nil {
 		return nil, fmt.Errorf("quickjs: %w", err)
@@ -78,11 +81,19 @@ func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error
 		_ = m.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("quickjs: boot: %w", err)
 	}
+	if len(transform) > 0 {
+		q.typescript = typescript.NewPool(transform)
+	}
 	return q, nil
 }
 
-// Close releases the compiled code. No run may be in progress.
-func (q *Interpreter) Close(ctx context.Context) error { return q.module.Close(ctx) }
+// Close releases the compiled code and the compiler. No run may be in progress.
+func (q *Interpreter) Close(ctx context.Context) error {
+	if q.typescript != nil {
+		q.typescript.Close()
+	}
+	return q.module.Close(ctx)
+}
 
 // CacheErr says why the code cache was not used or filled; nil if it was.
 func (q *Interpreter) CacheErr() error { return q.module.CacheErr }

@@ -32,7 +32,6 @@ type vm struct {
 	undef   uint64                    // the value undefined, never to be freed
 
 	files    map[int]esys.File
-	maps     map[string]sourceMap // of stripped files, by name
 	rejected []rejection
 }
 
@@ -47,7 +46,7 @@ func (a abort) Unwrap() error { return a.err }
 // use attaches the instance.
 func (v *vm) use(ctx context.Context, m api.Module) {
 	v.ctx, v.mod = ctx, m
-	v.funcs, v.files, v.maps = map[string][]api.Function{}, map[int]esys.File{}, map[string]sourceMap{}
+	v.funcs, v.files = map[string][]api.Function{}, map[int]esys.File{}
 }
 
 // guard runs f and returns the error that ended the guest within it, if any.

@@ -46,13 +46,13 @@ class Module {
 /** The types of file whose content is not plain JavaScript. */
 const isTypeScript = (file) => /\.(?:[cm]?ts|tsx)$/.test(file);
 
-/** Reads a file as JavaScript: { code, stripped }. */
+/** Reads a file as JavaScript: { code, mappings }, the latter for TypeScript. */
 function readCode(file, typescript = false) {
   let code = sources.get(file) ?? readText(file);
-  const stripped = typescript || isTypeScript(file) || file.endsWith(".jsx");
-  if (stripped) {
+  let mappings;
+  if (typescript || isTypeScript(file) || file.endsWith(".jsx")) {
     try {
-      ({ code } = JSON.parse(host.strip(code, file)));
+      ({ code, mappings } = JSON.parse(host.strip(code, file)));
     } catch (message) {
       if (typeof message !== "string") throw message;
       const err = codedError(SyntaxError, "ERR_INVALID_TYPESCRIPT_SYNTAX", message);
@@ -60,7 +60,7 @@ function readCode(file, typescript = false) {
       throw err;
     }
   }
-  return { code: code.replace(/^#!.*/, (line) => `//${line.slice(2)}`), stripped };
+  return { code: code.replace(/^#!.*/, (line) => `//${line.slice(2)}`), mappings };
 }
 
 /** Tells what the name of a file says about its kind: undefined if nothing. */
@@ -72,8 +72,8 @@ function kindByName(file) {
   return { module: "module", commonjs: "commonjs" }[scopeOf(file)?.content.type];
 }
 
-function compileCommonJS(code, file, stripped) {
-  describeFile(file, { shift: wrapperHead.length, stripped });
+function compileCommonJS(code, file, mappings) {
+  describeFile(file, { shift: wrapperHead.length, mappings });
   return host.evalScript(wrapperHead + code + wrapperTail, file);
 }
 
@@ -85,18 +85,18 @@ const mayBeModule = /\b(?:import|export|await)\b/;
  */
 function compile(file, typescript) {
   const kind = kindByName(file);
-  const { code, stripped } = readCode(file, typescript);
-  if (kind === "module") return { kind, code, stripped };
+  const { code, mappings } = readCode(file, typescript);
+  if (kind === "module") return { kind, code, mappings };
   try {
-    return { kind: "commonjs", f: compileCommonJS(code, file, stripped), stripped };
+    return { kind: "commonjs", f: compileCommonJS(code, file, mappings), mappings };
   } catch (failure) {
     if (kind === "commonjs" || !(failure instanceof SyntaxError) || !mayBeModule.test(code)) throw failure;
-    return { kind: "module", code, failure, stripped };
+    return { kind: "module", code, failure, mappings };
   }
 }
 
 /** Adds what import.meta has. The first line moves to the right by that. */
-function moduleSource(file, code, stripped) {
+function moduleSource(file, code, mappings) {
   let head = "";
   if (code.includes("import.meta")) {
     registry.set("meta", (meta, name) => {
@@ -107,7 +107,7 @@ function moduleSource(file, code, stripped) {
     });
     head = `${registryText}.get("meta")(import.meta, ${JSON.stringify(file)});`;
   }
-  describeFile(file, { shift: head.length, stripped });
+  describeFile(file, { shift: head.length, mappings });
   return head + code;
 }
 
@@ -123,9 +123,9 @@ function betterError(asScript, asModule, file) {
 }
 
 /** Evaluates a module and returns the promise of its namespace. */
-function evaluateModule(file, { code, failure, stripped }) {
+function evaluateModule(file, { code, failure, mappings }) {
   try {
-    return host.evalModule(moduleSource(file, code, stripped), file);
+    return host.evalModule(moduleSource(file, code, mappings), file);
   } catch (err) {
     throw failure ? betterError(failure, err, file) : err;
   }
@@ -275,7 +275,7 @@ function loadModule(name) {
   if (kind === "json") return synthetic(name, parseJSON(name), []);
   if (cache[name]?.loaded) return synthetic(name, cache[name].exports);
   const compiled = compile(name);
-  if (compiled.kind === "module") return moduleSource(name, compiled.code, compiled.stripped);
+  if (compiled.kind === "module") return moduleSource(name, compiled.code, compiled.mappings);
   const module = new Module(name);
   module.filename = name;
   cache[name] = module;

@@ -5,10 +5,10 @@ const files = new Map(); // by name: how positions in a file differ from its sou
 
 /**
  * Says that the code of a file is not its source: columns of the first line are
- * shifted by so many, or the file was stripped of its types.
+ * shifted by so many, or the mappings of a source map lead to the source.
  */
-function describeFile(file, { shift = 0, stripped = false } = {}) {
-  files.set(file, { shift, stripped });
+function describeFile(file, { shift = 0, mappings } = {}) {
+  files.set(file, { shift, mappings });
 }
 
 function locate(frame) {
@@ -18,7 +18,7 @@ function locate(frame) {
   let column = frame.getColumnNumber();
   const known = files.get(file);
   if (known?.shift && line === 1) column = Math.max(1, column - known.shift);
-  if (known?.stripped) [line, column] = host.position(file, line, column);
+  if (known?.mappings) [line, column] = JSON.parse(host.position(known.mappings, line, column));
   return { file, line, column };
 }
 
