@@ -70,6 +70,9 @@ func TestConformance(t *testing.T) {
 		"js":     backendtest.JavaScript("qjs"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "js" {
+				t.Skip("one language is enough in short mode")
+			}
 			h := kit
 			h.Probe = probe
 			h.New = startPlugin
