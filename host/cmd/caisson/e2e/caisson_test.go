@@ -36,7 +36,16 @@ type place struct {
 func newPlace(t *testing.T, env ...string) place {
 	t.Helper()
 	need(t)
-	dir := t.TempDir()
+	// Not t.TempDir, whose names hold those of tests: paths of sockets are short.
+	dir, err := os.MkdirTemp("", "e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	p := place{data: filepath.Join(dir, "data"), tmp: filepath.Join(dir, "tmp")}
 	if err := errors.Join(os.Mkdir(p.data, 0o700), os.Mkdir(p.tmp, 0o700), os.Symlink(cache, filepath.Join(p.data, "cache"))); err != nil {
 		t.Fatal(err)

@@ -98,7 +98,11 @@ func TestServe(t *testing.T) {
 
 // Without credentials nobody is let in, and the operator is told.
 func TestServeWithoutKey(t *testing.T) {
-	s := newPlace(t).serve(t).ready(t)
+	s := newPlace(t).serve(t)
+	s.eventually(t, "health says what is missing", func() bool {
+		r, err := s.request(t.Context(), http.MethodGet, "/v1/exec/health", "", "")
+		return err == nil && r.status == http.StatusServiceUnavailable && strings.Contains(r.body, "not_configured")
+	})
 	wantStatus(t, "no key configured", s.must(t, "POST", "/v1/exec", "any", program("1")), 503, `"`)
 	if !strings.Contains(s.stderr.String(), "CODE_EXEC_API_KEY") {
 		t.Error("the log does not say what is missing")
