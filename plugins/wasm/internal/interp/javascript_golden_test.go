@@ -52,6 +52,7 @@ func rewriteGolden(t *testing.T, file, golden string) {
 	}
 	cmd := exec.Command("node", "--no-warnings", abs)
 	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=en_US.UTF-8")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

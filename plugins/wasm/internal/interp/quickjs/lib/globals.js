@@ -82,6 +82,7 @@ function install() {
   define(globalThis, "process", process);
   define(globalThis, "global", globalThis);
   define(Math, "random", random);
+  require("intl").install();
   const { timers } = require("timers");
   const { promises, ...functions } = timers;
   for (const [name, f] of Object.entries(functions)) define(globalThis, name, f);
