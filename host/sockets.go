@@ -10,7 +10,7 @@ import (
 )
 
 // socketPrefix begins the names of directories for plugin sockets.
-const socketPrefix = "caisson-sockets-"
+const socketPrefix = "caisson-p-"
 
 // sockets is the directory for the sockets of one host's plugins. It is in the
 // temporary directory because the path of a unix socket ends at 107 bytes, which
