@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -455,6 +457,24 @@ require('fs').writeFileSync('/tmp/t', 't'); require('fs').writeFileSync('f', 'ke
 console.count();
 console.log(typeof x, [].y, process.env.X, require('fs').marked, require('events').defaultMaxListeners);
 console.log(require('fs').readdirSync('/tmp'), require('fs').readFileSync('f', 'utf8'))`), 0, "default: 1\nundefined undefined undefined undefined 10\n[] kept\n", "")
+}
+
+func TestJavaScriptConcurrentRuns(t *testing.T) {
+	need(t, "node")
+	var wg sync.WaitGroup
+	for i := range 12 {
+		s := newSandbox(t)
+		source := fmt.Sprintf(`
+globalThis.mine = %d;
+const fs = require('fs');
+for (let i = 0; i < 20; i++) fs.appendFileSync('log', mine + ' ');
+setTimeout(() => console.log(mine, new Set(fs.readFileSync('log', 'utf8').trim().split(' '))), 5);`, i)
+		p := s.program("node", "main.js", source)
+		wg.Go(func() {
+			s.expect(s.run(context.Background(), p), 0, fmt.Sprintf("%d Set(1) { '%d' }\n", i, i), "")
+		})
+	}
+	wg.Wait()
 }
 
 func TestJavaScriptArtifactBytes(t *testing.T) {

@@ -67,6 +67,15 @@ func (v *vm) at(p string, op func(fs *rootfs.FS, rel string) esys.Errno) esys.Er
 	return op(fs, rel)
 }
 
+// create is at for operations that make something new. Outside of all mounts
+// nothing can be made.
+func (v *vm) create(p string, op func(fs *rootfs.FS, rel string) esys.Errno) esys.Errno {
+	if _, _, ok := v.run.Lookup(p); !ok {
+		return esys.EROFS
+	}
+	return v.at(p, op)
+}
+
 // above lists the names that the mounts make appear in a directory above them;
 // nil if dir is no such directory.
 func (v *vm) above(dir string) []string {
@@ -109,7 +118,11 @@ func (v *vm) open(p string, flags int, perm fs.FileMode) (esys.File, esys.Errno)
 		}
 	}
 	var f esys.File
-	e := v.at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
+	at := v.at
+	if flags&openCreate != 0 {
+		at = v.create
+	}
+	e := at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
 		f, e = fs.OpenFile(rel, o, perm)
 		return e
 	})
@@ -344,7 +357,7 @@ func opMkdir(v *vm, a args) uint64 {
 	if v.above(p) != nil {
 		return v.throw("EEXIST")
 	}
-	return v.done(v.at(p, func(f *rootfs.FS, rel string) esys.Errno { return f.Mkdir(rel, fs.FileMode(a.integer(1))) }))
+	return v.done(v.create(p, func(f *rootfs.FS, rel string) esys.Errno { return f.Mkdir(rel, fs.FileMode(a.integer(1))) }))
 }
 
 // opRmdir(path)
@@ -358,8 +371,10 @@ func (v *vm) both(a args, op func(fs *rootfs.FS, from, to string) esys.Errno) ui
 	from, relFrom, ok := v.run.Lookup(a.text(0))
 	to, relTo, ok2 := v.run.Lookup(a.text(1))
 	switch {
-	case !ok || !ok2:
+	case !ok:
 		return v.throw("ENOENT")
+	case !ok2:
+		return v.throw("EROFS")
 	case from != to:
 		return v.throw("EXDEV")
 	}
@@ -374,7 +389,7 @@ func opLink(v *vm, a args) uint64 { return v.both(a, (*rootfs.FS).Link) }
 
 // opSymlink(target, path)
 func opSymlink(v *vm, a args) uint64 {
-	return v.done(v.at(a.text(1), func(fs *rootfs.FS, rel string) esys.Errno { return fs.Symlink(a.text(0), rel) }))
+	return v.done(v.create(a.text(1), func(fs *rootfs.FS, rel string) esys.Errno { return fs.Symlink(a.text(0), rel) }))
 }
 
 // opReadlink(path)

@@ -88,10 +88,16 @@ func (v *vm) moduleLoad(name, outLen uint64) uint64 {
 	if err != nil {
 		return v.rethrow(err)
 	}
-	s := v.text(val)
-	v.free(val)
-	p, n := v.alloc(s)
-	v.mod.Memory().WriteUint32Le(uint32(outLen), uint32(n))
+	defer v.free(val)
+	source, release := v.utf8(val)
+	defer release()
+	p := v.call("wasm_malloc", source.n+1)
+	if p == 0 {
+		panic(outOfMemory)
+	}
+	to := v.bytes(span{p, source.n + 1})
+	to[copy(to, v.bytes(source))] = 0
+	v.mod.Memory().WriteUint32Le(uint32(outLen), uint32(source.n))
 	return p
 }
 

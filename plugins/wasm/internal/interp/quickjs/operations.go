@@ -70,6 +70,7 @@ type args struct {
 	n    int
 }
 
+// text is at most maxText long.
 func (a args) text(i int) string {
 	if i >= a.n {
 		return ""
@@ -161,7 +162,9 @@ func opEvalScript(v *vm, a args) uint64 { return v.evalArgs(a, evalScript) }
 func opEvalModule(v *vm, a args) uint64 { return v.evalArgs(a, evalModule) }
 
 func (v *vm) evalArgs(a args, flags uint64) uint64 {
-	val, err := v.eval(a.text(0), a.text(1), flags)
+	source, release := a.span(0)
+	defer release()
+	val, err := v.eval(source, a.text(1), flags)
 	if err != nil {
 		return v.rethrow(err)
 	}

@@ -166,7 +166,10 @@ func (v *vm) loadLibrary() (map[string]uint64, error) {
 			params = "factories, host"
 		}
 		// The name marks frames that stack traces leave out.
-		f, err := v.eval("(function ("+params+") {"+string(src)+"\n})", "node:internal/"+name, evalScript)
+		code, n := v.alloc("(function (" + params + ") {" + string(src) + "\n})")
+		f, err := v.eval(span{code, n}, "node:internal/"+name, evalScript)
+		clear(v.bytes(span{code, n})) // or it would be copied for every run
+		v.call("wasm_free", code)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, v.describe(err))
 		}

@@ -1,21 +1,24 @@
 package quickjs
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // originalPosition finds the last mapping of a source map at or before a
 // position in generated code. Positions count from 1; the given one is returned
 // when the mappings say nothing of it. What is wrong in them is passed over.
-func originalPosition(mappings string, line, column int) (int, int) {
+func originalPosition(mappings []byte, line, column int) (int, int) {
 	toLine, toColumn := line, column
 	var sourceLine, sourceColumn int
 	n := 1
-	for group := range strings.SplitSeq(mappings, ";") {
+	for group := range bytes.SplitSeq(mappings, []byte{';'}) {
 		if n > line {
 			break
 		}
 		generated := 0
 		first := true
-		for segment := range strings.SplitSeq(group, ",") {
+		for segment := range bytes.SplitSeq(group, []byte{','}) {
 			var d [4]int
 			if decodeVLQ(segment, d[:]) < len(d) {
 				continue
@@ -37,7 +40,7 @@ const vlqDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 // decodeVLQ decodes the first numbers of a segment into out and returns how many
 // there are, none if it is malformed.
-func decodeVLQ(segment string, out []int) (n int) {
+func decodeVLQ(segment []byte, out []int) (n int) {
 	value, shift := 0, 0
 	for i := range len(segment) {
 		d := strings.IndexByte(vlqDigits, segment[i])

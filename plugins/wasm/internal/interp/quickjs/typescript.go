@@ -48,6 +48,8 @@ func opStrip(v *vm, a args) uint64 {
 // opPosition(mappings, line, column) returns [line, column] of the source as
 // JSON, all counted from 1, or the given ones when the mappings do not say.
 func opPosition(v *vm, a args) uint64 {
-	line, column := originalPosition(a.text(0), int(a.integer(1)), int(a.integer(2)))
+	mappings, release := a.span(0)
+	defer release()
+	line, column := originalPosition(v.bytes(mappings), int(a.integer(1)), int(a.integer(2)))
 	return v.newJSON([2]int{line, column})
 }

@@ -160,10 +160,15 @@ func (v *vm) utf8(val uint64) (s span, release func()) {
 	return s, func() { v.call("qjs_free_cstring", ptr) }
 }
 
+// maxText bounds the strings that are copied into the host's memory: names,
+// paths and messages. What is longer is cut, which no name survives.
+const maxText = 64 << 10
+
 func (v *vm) text(val uint64) string {
 	s, release := v.utf8(val)
 	defer release()
-	return string(v.bytes(s))
+	s.n = min(s.n, maxText)
+	return strings.ToValidUTF8(string(v.bytes(s)), "\ufffd")
 }
 
 // replaceSurrogates puts U+FFFD in the place of lone surrogates, which the
@@ -186,7 +191,7 @@ func (v *vm) cString(ptr uint64) string {
 	var b []byte
 	for p := uint32(ptr); ; p++ {
 		c, ok := mem.ReadByte(p)
-		if !ok || c == 0 {
+		if !ok || c == 0 || len(b) == maxText {
 			return strings.ToValidUTF8(string(b), "\ufffd")
 		}
 		b = append(b, c)
@@ -237,12 +242,11 @@ const (
 	evalModule = 1
 )
 
-// eval evaluates source; a module's value is the promise of its end.
-func (v *vm) eval(source, file string, flags uint64) (uint64, error) {
-	src, n := v.alloc(source)
+// eval evaluates source, which a NUL follows; a module's value is the promise of
+// its namespace.
+func (v *vm) eval(source span, file string, flags uint64) (uint64, error) {
 	name, _ := v.alloc(file)
-	val := v.call("qjs_eval", src, n, name, flags)
-	v.call("wasm_free", src)
+	val := v.call("qjs_eval", source.ptr, source.n, name, flags)
 	v.call("wasm_free", name)
 	return v.check(val)
 }

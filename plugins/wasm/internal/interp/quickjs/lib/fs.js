@@ -1,207 +1,28 @@
 "use strict";
 // The module fs: what each function does, once, as a synchronous function. The
-// versions with callbacks and promises are made of these in fs_async.js.
+// versions with callbacks and promises are made of these in fs_async.js, and
+// those for open files are in fs_descriptors.js.
 
-const { Buffer, wrap } = require("buffer");
-const { bytesOf } = require("encoding");
-const { checkInteger, codedError, invalidArgType, invalidArgValue, systemError } = require("errors");
+const { codedError, invalidArgType, systemError } = require("errors");
 const { Dir, Dirent, Stats } = require("fs_types");
-const { constants, flagsOf } = require("fs_flags");
+const {
+  call,
+  checkFd,
+  dataOf,
+  encoded,
+  full,
+  milliseconds,
+  modeOf,
+  named,
+  optionsOf,
+  pathOf,
+} = require("fs_common");
+const descriptors = require("fs_descriptors");
+const { constants } = require("fs_flags");
 
-/** Calls the host; what it throws becomes an error of the file system. */
-function call(syscall, path, dest, f) {
-  try {
-    return f();
-  } catch (code) {
-    if (typeof code !== "string") throw code;
-    throw systemError(code, syscall, path, dest);
-  }
-}
-
-/** Converts a path to a string as the caller wrote it. */
-function pathOf(path, name = "path") {
-  if (path instanceof URL) path = require("url").fileURLToPath(path);
-  else if (ArrayBuffer.isView(path)) path = Buffer.from(bytesOf(path)).toString();
-  if (typeof path !== "string")
-    throw invalidArgType(name, "of type string or an instance of Buffer or URL", path);
-  if (path.includes("\0"))
-    throw invalidArgValue(name, path, "must be a string, Uint8Array, or URL without null bytes");
-  return path;
-}
-
-const full = (path) => (path === "" ? "" : require("path").resolve(path));
-
-function optionsOf(options, defaults = {}) {
-  if (typeof options === "string") return { ...defaults, encoding: options };
-  if (options !== undefined && options !== null && typeof options !== "object") {
-    throw invalidArgType("options", "of type string or an instance of Object", options);
-  }
-  return { ...defaults, ...options };
-}
-
-function encoded(bytes, encoding) {
-  const buffer = wrap(bytes);
-  return encoding && encoding !== "buffer" ? buffer.toString(encoding) : buffer;
-}
-
-function named(text, encoding) {
-  return encoding === "buffer" ? Buffer.from(text) : text;
-}
-
-function modeOf(mode, fallback) {
-  if (mode === undefined || mode === null) return fallback;
-  if (typeof mode === "string" && /^[0-7]+$/.test(mode)) return parseInt(mode, 8);
-  checkInteger(mode, "mode", 0, 2 ** 32 - 1);
-  return mode;
-}
-
-function checkFd(fd) {
-  checkInteger(fd, "fd", 0, 2 ** 31 - 1);
-  return fd;
-}
-
-function dataOf(data, encoding) {
-  if (typeof data === "string")
-    return encoding === undefined || encoding === "utf8" ? data : Buffer.from(data, encoding);
-  if (ArrayBuffer.isView(data)) return bytesOf(data);
-  throw invalidArgType("data", "of type string or an instance of Buffer, TypedArray, or DataView", data);
-}
-
-// ---- descriptors ----
-
-function openSync(path, flags = "r", mode = undefined) {
-  path = pathOf(path);
-  return call("open", path, undefined, () => host.open(full(path), flagsOf(flags), modeOf(mode, 0o666)));
-}
-
-function closeSync(fd) {
-  if (checkFd(fd) <= 2) return;
-  call("close", undefined, undefined, () => host.close(fd));
-}
-
-/** Reads all that is left of a descriptor. */
-function readRest(fd) {
-  const chunks = [];
-  for (;;) {
-    const chunk = readChunk(fd, 1 << 20, -1);
-    if (chunk.length === 0) return Buffer.concat(chunks);
-    chunks.push(chunk);
-  }
-}
-
-function readChunk(fd, length, position) {
-  if (fd === 0) return call("read", undefined, undefined, () => host.readStdin(length)) ?? new Uint8Array(0);
-  return call("read", undefined, undefined, () => host.read(fd, length, position));
-}
-
-function readSync(fd, buffer, offset, length, position) {
-  if (offset !== null && typeof offset === "object") ({ offset, length, position } = offset);
-  const target = bytesOf(buffer, "buffer");
-  offset ??= 0;
-  length ??= target.length - offset;
-  checkInteger(offset, "offset", 0, target.length);
-  checkInteger(length, "length", 0, target.length - offset);
-  if (length === 0) return 0;
-  const chunk = readChunk(
-    checkFd(fd),
-    length,
-    position === null || position === undefined ? -1 : Number(position),
-  );
-  target.set(chunk, offset);
-  return chunk.length;
-}
-
-function writeBytes(fd, data, position) {
-  if (fd === 1 || fd === 2) {
-    host.write(fd, data);
-    return typeof data === "string" ? Buffer.byteLength(data) : data.length;
-  }
-  return call("write", undefined, undefined, () => host.writeAt(fd, data, position));
-}
-
-function writeSync(fd, data, offset, length, position) {
-  checkFd(fd);
-  if (typeof data === "string") {
-    return writeBytes(fd, dataOf(data, length), typeof offset === "number" ? offset : -1);
-  }
-  if (offset !== null && typeof offset === "object") ({ offset, length, position } = offset);
-  const bytes = dataOf(data);
-  offset ??= 0;
-  length ??= bytes.length - offset;
-  checkInteger(offset, "offset", 0, bytes.length);
-  checkInteger(length, "length", 0, bytes.length - offset);
-  return writeBytes(
-    fd,
-    bytes.subarray(offset, offset + length),
-    typeof position === "number" ? position : -1,
-  );
-}
-
-function readvSync(fd, buffers, position) {
-  let total = 0;
-  for (const buffer of buffers) {
-    const n = readSync(
-      fd,
-      buffer,
-      0,
-      buffer.byteLength,
-      typeof position === "number" ? position + total : null,
-    );
-    total += n;
-    if (n < buffer.byteLength) break;
-  }
-  return total;
-}
-
-function writevSync(fd, buffers, position) {
-  let total = 0;
-  for (const buffer of buffers) {
-    total += writeSync(
-      fd,
-      buffer,
-      0,
-      buffer.byteLength,
-      typeof position === "number" ? position + total : null,
-    );
-  }
-  return total;
-}
-
-function fstatSync(fd, { bigint = false } = {}) {
-  if (checkFd(fd) <= 2)
-    return new Stats(
-      { type: "other", mode: 0o600, size: 0, ino: 0, dev: 0, nlink: 1, atime: 0, mtime: 0, ctime: 0 },
-      bigint,
-    );
-  return new Stats(JSON.parse(call("fstat", undefined, undefined, () => host.fstat(fd))), bigint);
-}
-
-function ftruncateSync(fd, length = 0) {
-  checkFd(fd);
-  call("ftruncate", undefined, undefined, () => host.truncate(fd, Math.max(0, length)));
-}
-
-function milliseconds(time, name) {
-  if (typeof time === "string" && time.trim() !== "" && Number.isFinite(Number(time)))
-    return Number(time) * 1000;
-  if (typeof time === "number" && Number.isFinite(time)) return time * 1000;
-  if (time instanceof Date) return time.getTime();
-  throw invalidArgType(name, "an instance of Date or of type number or string", time);
-}
-
-function futimesSync(fd, atime, mtime) {
-  const [a, m] = [milliseconds(atime, "atime"), milliseconds(mtime, "mtime")];
-  call("futime", undefined, undefined, () => host.futimes(checkFd(fd), a, m));
-}
-
-function withFile(path, flags, mode, f) {
-  const fd = openSync(path, flags, mode);
-  try {
-    return f(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
+const { closeSync, fstatSync, ftruncateSync, openSync, readChunk, readRest, withFile, writeBytes } =
+  descriptors;
+const { futimesSync, readSync, readvSync, writeSync, writevSync } = descriptors;
 
 // ---- whole files ----
 
