@@ -13,12 +13,12 @@ func newEdit(at, end int, kind editKind, arg uint32) edit {
 type editKind uint8
 
 const (
-	editCall   editKind = iota // call function arg
-	editBulk                   // call function arg, which does the same
-	editGrow                   // likewise, and it grows something
-	editTail                   // return_call function arg
-	editRef                    // ref.func of function arg
-	editMisc                   // write opcode arg of prefix 0xfc
+	editCall editKind = iota // call function arg
+	editBulk                 // call function arg, which does the same
+	editGrow                 // likewise, and it grows something
+	editTail                 // return_call function arg
+	editRef                  // ref.func of function arg
+	editMisc                 // write opcode arg of prefix 0xfc
 )
 
 // body reads the code of one function and writes it to out.
