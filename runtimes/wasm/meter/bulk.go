@@ -3,7 +3,9 @@ package meter
 // A bulk instruction longer than a slice is replaced by a loop over slices. In
 // the specification such an instruction fails before it changes anything if any
 // part of it is out of bounds; so the loop is entered only if all of it is inside,
-// and else the instruction itself is left to fail. What is copied within one
+// and else the instruction itself is left to fail. The host is called ahead of
+// every slice, however much fuel there is: when memory is touched for the first time
+// a slice can take a thousand times as long as it is worth. What is copied within one
 // memory or table may overlap: upward copies start at the front and downward ones
 // at the back, so that no slice reads what an earlier one has written.
 
@@ -20,15 +22,16 @@ func (w *rewriter) slicedBody(k helper) buffer {
 	b.u32(1)
 	b.op(i32Type)
 
-	shift := int32(bytesPerUnitShift)
+	shift := int32(bytesShift)
 	slice := int32(sliceBytes)
 	if k.onTable() {
-		shift = refsPerUnitShift
+		shift = refsShift
 		slice = sliceBytes / refBytes
 	}
 	if s := w.source(k); s.segment && s.length <= uint64(slice) {
 		// There is no more to copy than a slice.
 		w.chargeLocal(&b, bulkCost, length, shift)
+		w.look(&b)
 		k.instruction(&b, to, from, length)
 		b.op(opEnd)
 		return b
@@ -38,6 +41,7 @@ func (w *rewriter) slicedBody(k helper) buffer {
 	b.i32(slice)
 	b.op(opI32LeU, opIf, blockVoid)
 	w.chargeLocal(&b, bulkCost, length, shift)
+	w.look(&b)
 	k.instruction(&b, to, from, length)
 	b.op(opReturn, opEnd)
 
@@ -63,6 +67,7 @@ func (w *rewriter) slicedBody(k helper) buffer {
 	b.op(opLoop, blockVoid)
 	w.nextPart(&b, length, part, slice)
 	w.chargeLocal(&b, bulkCost, part, shift)
+	w.callHost(&b)
 	k.instruction(&b, to, from, part)
 	b.get(to)
 	b.get(part)
@@ -91,6 +96,7 @@ func (w *rewriter) downward(b *buffer, k helper, slice, shift int32) {
 	b.op(opLoop, blockVoid)
 	w.nextPart(b, length, part, slice)
 	w.chargeLocal(b, bulkCost, part, shift)
+	w.callHost(b)
 	b.get(length)
 	b.get(part)
 	b.op(opI32Sub)

@@ -8,12 +8,12 @@ const (
 	// growCost what memory.grow and table.grow cost before what they add.
 	bulkCost = 16
 	growCost = 256
-	// bytesPerUnitShift is how bytes moved become units: sixteen to the unit, and so
-	// many references.
-	bytesPerUnitShift = 4
-	refsPerUnitShift  = 1
+	// bytesShift is how bytes moved become units: eight to the unit, a word; and so
+	// does each reference.
+	bytesShift = 3
+	refsShift  = 0
 	// pageCost is what a page of new memory costs: as much as filling it.
-	pageCost = 64 << 10 >> bytesPerUnitShift
+	pageCost = 64 << 10 >> bytesShift
 
 	refBytes = 8
 )
@@ -43,23 +43,26 @@ func (w *rewriter) look(b *buffer) {
 	w.getCounter(b)
 	b.i64(0)
 	b.op(opI64LtS, opIf, blockVoid)
-	b.call(w.helpers.function(helper{kind: helpSlice}))
+	w.callHost(b)
 	b.op(opEnd)
 }
 
-// chargeLocal takes a constant and an i32 variable, shifted right, off the counter
-// and checks it.
+// chargeLocal takes a constant and an i32 variable, shifted right, off the counter.
 func (w *rewriter) chargeLocal(b *buffer, cost int64, local uint32, shift int32) {
 	w.getCounter(b)
 	b.get(local)
-	b.i32(shift)
-	b.op(opI32ShrU)
+	if shift > 0 {
+		b.i32(shift)
+		b.op(opI32ShrU)
+	}
 	b.op(opI64ExtendU, opI64Sub)
 	b.i64(cost)
 	b.op(opI64Sub)
 	w.setCounter(b)
-	w.look(b)
 }
+
+// callHost calls the host, whether or not the counter is below zero.
+func (w *rewriter) callHost(b *buffer) { b.call(w.helpers.function(helper{kind: helpSlice})) }
 
 // sliceBody calls the callback with its constant arguments and drops its results.
 func (w *rewriter) sliceBody() buffer {
@@ -114,9 +117,6 @@ func (w *rewriter) growBody(k helper) buffer {
 	if k.kind == helpMemoryGrow {
 		b.i64(pageCost)
 		b.op(opI64Mul)
-	} else {
-		b.i64(refsPerUnitShift)
-		b.op(opI64ShrU)
 	}
 	b.op(opI64Sub)
 	w.setCounter(&b)

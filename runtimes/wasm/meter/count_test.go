@@ -188,6 +188,11 @@ func TestFuelCountsInstructions(t *testing.T) {
 				a.fn("", "", "", body)
 			}
 		}
+		plain := instantiate(t, newRuntime(t), a.bytes())
+		if _, trapped := call(plain, "run"); trapped != "" {
+			t.Fatalf("seed %d: %s", seed, trapped)
+		}
+		want := int64(plain.ExportedGlobal("count").Get())
 		var used [2]int64
 		for i, slice := range []int64{1, 1 << 40} {
 			m, account := accounted(t, a.bytes(), slice, 0)
@@ -196,6 +201,9 @@ func TestFuelCountsInstructions(t *testing.T) {
 			}
 			used[i] = account.Used(counterOf(m))
 			count := int64(m.ExportedGlobal("count").Get())
+			if count != want {
+				t.Errorf("seed %d: %d instructions, %d without metering", seed, count, want)
+			}
 			if used[i] < count || used[i] > 2*count {
 				t.Errorf("seed %d: %d units for %d instructions", seed, used[i], count)
 			}

@@ -65,9 +65,9 @@ type Fuel struct {
 }
 
 // Own names a function the module imports already, by the names it imports it
-// with, for hosts that have it in hand anyway. It is called with constants, and
-// what it returns is dropped; code of the module that calls it still does, and a
-// host that must tell the two apart looks at the counter or at the arguments.
+// with. It is called with constants, and what it returns is dropped. Code of the
+// module that calls it still does: the host tells the two apart by the arguments, or
+// refills if the counter is below zero and does its other duty in any case.
 type Own struct {
 	Module, Name string
 	// Args are the arguments; parameters beyond them are 0. The parameters must be

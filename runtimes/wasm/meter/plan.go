@@ -8,8 +8,9 @@ package meter
 // spent: looking costs more than charging, and is done where control could
 // otherwise go on for long.
 
-// point is a place where the counter is charged. It is small, because a body can have one for every other byte; nothing in it
-// comes near 1<<31, as bodies are bounded by maxFunctionBytes.
+// point is a place where the counter is charged. It is small, because a body can
+// have one for every other byte; nothing in it comes near 1<<31, because bodies are
+// bounded by maxFunctionBytes.
 type point struct {
 	at uint32 // offset in the module
 	// weight is the cost of the instructions that belong to it, and lumped that of
@@ -52,9 +53,11 @@ const (
 	quietSum  = 256 << 10
 	// quietExit is the cost from which a function that calls others looks when it is
 	// left: a deep recursion returns through all its frames.
-	quietExit = 256
-	// quietCall is the cost up to which a function does not look at all.
+	quietExit = 128
+	// quietCall is the cost up to which a function does not look at all, and quietRun
+	// what such functions may cost that are called one after the other.
 	quietCall = 256
+	quietRun  = 4096
 )
 
 // plan places the points of one body.
@@ -69,8 +72,12 @@ type plan struct {
 	targets          uint32
 	// callees are the functions called by index, up to a number, and wild says that
 	// there are loops, more calls or calls of unknown functions.
-	callees     []uint32
-	calls, wild bool
+	callees []uint32
+	wild    bool
+	// deep says that a function was called that may call others in turn, and after
+	// is the cost of the code that follows.
+	deep  bool
+	after int32
 }
 
 func (p *plan) begin(at int) {
@@ -79,12 +86,15 @@ func (p *plan) begin(at int) {
 	p.cur = 0
 	p.loops, p.loopDepth, p.targets = 0, 0, 0
 	p.callees = p.callees[:0]
-	p.calls, p.wild = false, false
+	p.wild, p.deep, p.after = false, false, 0
 }
 
 func (p *plan) spend(weight int32) {
 	if p.cur != dead {
 		p.points[p.cur].weight += weight
+		if p.deep {
+			p.after += weight
+		}
 	}
 }
 
@@ -193,13 +203,16 @@ func (p *plan) conditional(at int) {
 	}
 }
 
-// call notes a call of a function with code that costs at most hidden, or 0 if that
-// is not known.
-func (p *plan) call(function uint32, hidden int32) {
-	p.calls = true
+// call notes a call, up to the offset next, of a function with code that costs at
+// most hidden, or 0 if that is not known.
+func (p *plan) call(next int, function uint32, hidden int32) {
+	p.deep = p.deep || hidden == 0
 	if p.cur != dead {
 		c := &p.points[p.cur]
-		c.hidden = min(c.hidden+hidden, quietSum)
+		if c.hidden += hidden; c.hidden > quietRun {
+			c.hidden = 0
+			p.points = append(p.points, point{at: uint32(next), look: true})
+		}
 	}
 	if len(p.callees) >= quietCall {
 		p.wild = true
@@ -209,7 +222,7 @@ func (p *plan) call(function uint32, hidden int32) {
 }
 
 // callUnknown notes a call of a function of which nothing is known.
-func (p *plan) callUnknown() { p.calls, p.wild = true, true }
+func (p *plan) callUnknown() { p.wild, p.deep = true, true }
 
 // settle merges points and decides where the counter is looked at, after the body.
 func (p *plan) settle() {
@@ -222,9 +235,9 @@ func (p *plan) settle() {
 			continue
 		}
 		up := &p.points[c.parent]
-		if total := c.cost(); up.lumped+total <= up.weight {
+		if total := c.cost(); up.lumped+total <= up.weight && up.hidden+c.hidden <= quietRun {
 			up.lumped += total
-			up.hidden = min(up.hidden+c.hidden, quietSum)
+			up.hidden += c.hidden
 			c.weight, c.lumped, c.hidden = 0, 0, 0
 		}
 	}
@@ -241,7 +254,7 @@ func (p *plan) settle() {
 		}
 		sum += stretch
 	}
-	if p.calls && p.total() > quietExit {
+	if p.after > quietExit {
 		for i := range p.points {
 			c := &p.points[i]
 			c.look = c.look || c.exit

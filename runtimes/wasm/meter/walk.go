@@ -62,7 +62,7 @@ func (w *rewriter) walk(r *reader) {
 				return
 			}
 			p.spend(callCost)
-			w.calls(f)
+			w.calls(r.pos, f)
 			kind := editCall
 			if op == opReturnCall {
 				kind = editTail
@@ -105,8 +105,8 @@ func (w *rewriter) walk(r *reader) {
 	}
 }
 
-// calls notes a call by index. What the host does is unknown: it may call back.
-func (w *rewriter) calls(f uint32) {
+// calls notes a call by index, up to the offset next. What the host does is unknown: it may call back.
+func (w *rewriter) calls(next int, f uint32) {
 	m := w.module
 	if f < m.importedFuncs {
 		w.plan.callUnknown()
@@ -116,7 +116,7 @@ func (w *rewriter) calls(f uint32) {
 	if w.quiet != nil {
 		hidden = w.quiet[f-m.importedFuncs]
 	}
-	w.plan.call(f-m.importedFuncs, hidden)
+	w.plan.call(next, f-m.importedFuncs, hidden)
 }
 
 // nest opens a block, loop or if.
