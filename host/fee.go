@@ -6,7 +6,7 @@ import (
 )
 
 // FeeVariable is the environment variable that prices runs; FeeVariable + "_RUN"
-// wins over it (reference wire §7).
+// wins over it (docs/operators.md).
 const FeeVariable = "CODE_EXEC_FEE_CENTS"
 
 // Fee returns the price of one act in whole cents. It looks for FeeVariable +

@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultLimits are what a run gets when neither it nor the operator says
-// otherwise (architecture §7).
+// otherwise (docs/operators.md).
 func DefaultLimits() backend.Limits {
 	return backend.Limits{
 		Wall:        30 * time.Second,

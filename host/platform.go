@@ -53,7 +53,7 @@ type Principal struct {
 	Via Via
 	// KeyID names the service key that took part in admission, without
 	// revealing it; empty when none did. Sessions made under a key may be used
-	// under the same key (reference wire §5.2).
+	// under the same key (docs/wire.md).
 	KeyID string
 	// Payer is the wallet that pays; empty means nobody does, and the call is unbilled.
 	Payer Payer

@@ -19,7 +19,7 @@ import (
 )
 
 // Length is the length of every id issued: clients validate download links by
-// ^[A-Za-z0-9_-]{21}$ (reference wire §2.4).
+// ^[A-Za-z0-9_-]{21}$ (docs/wire.md).
 const Length = 21
 
 const (
@@ -167,7 +167,7 @@ func (r ring) mac(sealed []byte) []byte {
 }
 
 // Syntax reports whether s may be a session or file id of any client
-// generation: ^[A-Za-z0-9_-]{1,64}$ (architecture §4).
+// generation: ^[A-Za-z0-9_-]{1,64}$ (docs/architecture.md).
 func Syntax(s string) bool {
 	if len(s) == 0 || len(s) > 64 {
 		return false

@@ -44,7 +44,7 @@ type Owner struct {
 	// User within Tenant; empty when unknown.
 	User string
 	// KeyID is the service key that took part in admission, if any: sessions
-	// made under a key may be used under the same key (reference wire §5.2).
+	// made under a key may be used under the same key (docs/wire.md).
 	KeyID string
 }
 
@@ -103,7 +103,7 @@ type Clocks struct {
 	Sweep time.Duration
 }
 
-// DefaultClocks are those of architecture §7.
+// DefaultClocks are those of docs/operators.md.
 func DefaultClocks() Clocks {
 	return Clocks{TTL: 24 * time.Hour, Idle: time.Hour, UnusedUpload: time.Hour, Sweep: time.Minute}
 }

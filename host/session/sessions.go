@@ -125,7 +125,7 @@ func (s *Sessions) find(ctx context.Context, t Target, id string) (backend.Sandb
 }
 
 // owns is the ownership rule: one's own tenant, or the same service key
-// (reference wire §5.2).
+// (docs/wire.md).
 func owns(o Owner, m backend.Metadata) bool {
 	return m.Tenant == o.Tenant || (o.KeyID != "" && m.Labels[labelKey] == o.KeyID)
 }

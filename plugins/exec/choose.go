@@ -46,7 +46,7 @@ func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t ses
 
 // shadowed reports whether a file of a session gives way to another session's
 // file of the same name: to run there would destroy the first, which has to stay
-// downloadable under its id (features FS15).
+// downloadable under its id.
 func (f *finder) shadowed(ctx context.Context, in *CodeRun, id string) bool {
 	for k := range in.Files {
 		if in.Files[k].session(in.SessionID) != id {

@@ -29,7 +29,7 @@ func refuse(status int, code, message string) *host.HTTPError {
 	return &host.HTTPError{Status: status, Code: code, Message: message}
 }
 
-// rateLimited is a 429 in the words that clients parse (reference wire §2.2).
+// rateLimited is a 429 in the words that clients parse (docs/wire.md).
 func rateLimited(message string, after time.Duration, cause error) *host.HTTPError {
 	return &host.HTTPError{
 		Status: http.StatusTooManyRequests, Code: codeRateLimited, Message: message,
@@ -178,7 +178,7 @@ func languageRefusal(e *host.LanguageError) *host.HTTPError {
 }
 
 // errorBody satisfies every client: "error" is a word where clients look for
-// one and otherwise a sentence (reference wire §1.10).
+// one and otherwise a sentence (docs/wire.md).
 type errorBody struct {
 	Error             any    `json:"error"`
 	Message           string `json:"message"`

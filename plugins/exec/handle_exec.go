@@ -52,7 +52,7 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 var errPanic = errors.New("panic")
 
 // checkHeaders refuses what a client asks of the server as a whole and this one
-// is not, before anything is done (reference wire §1.1).
+// is not, before anything is done (docs/wire.md).
 func checkHeaders(h http.Header) error {
 	if p := strings.ToLower(strings.TrimSpace(h.Get("X-CodeAPI-Expected-Profile"))); p != "" && p != "default" {
 		return refuse(http.StatusConflict, codeProfile, "this server has the default execution profile only")
@@ -64,7 +64,7 @@ func checkHeaders(h http.Header) error {
 }
 
 // programmatic answers what there is none of yet, in the words that tell a
-// client not to try again (reference wire §1.10).
+// client not to try again (docs/wire.md).
 func (d *door) programmatic(http.ResponseWriter, *http.Request) error {
 	return &host.HTTPError{
 		Status: http.StatusNotImplemented, Code: codeUnsupported,

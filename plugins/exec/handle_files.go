@@ -11,7 +11,7 @@ import (
 )
 
 // listed is one file of a listing: everything that any client generation reads,
-// whatever detail it asked for (reference wire §1.7).
+// whatever detail it asked for (docs/wire.md).
 type listed struct {
 	Name             string   `json:"name"`
 	ID               string   `json:"id"`

@@ -13,7 +13,7 @@ import (
 // formOverhead is what a form may have around its files.
 const formOverhead = 1 << 20
 
-// uploadReply satisfies every client generation (reference wire §1.4, §1.5).
+// uploadReply satisfies every client generation (docs/wire.md).
 type uploadReply struct {
 	Message          string     `json:"message"`
 	Error            string     `json:"error,omitempty"`

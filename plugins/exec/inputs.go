@@ -143,7 +143,7 @@ type picked struct {
 
 // ref resolves one ref. Of several for one name the last that exists counts:
 // refusing them would break the conversation that carries them for good
-// (reference wire §1.8).
+// (docs/wire.md).
 func (r *resolver) ref(ctx context.Context, ref *CodeFile) error {
 	source := ref.session(r.run.SessionID)
 	if key := [3]string{source, ref.ID, ref.Name}; r.seen[key] {
@@ -283,7 +283,7 @@ func (in *inputs) unplaced(paths []string) {
 	}
 }
 
-// preface is what stderr begins with (reference wire §1.8).
+// preface is what stderr begins with (docs/wire.md).
 func (in *inputs) preface() string {
 	var b strings.Builder
 	if len(in.missing) > 0 {

@@ -24,7 +24,7 @@ const (
 	labelReadOnly = "exec.read_only"
 )
 
-// Kinds of a file in the client's terms (reference wire §5.3).
+// Kinds of a file in the client's terms (docs/wire.md).
 const (
 	kindUser  = "user"
 	kindAgent = "agent"
@@ -117,7 +117,7 @@ func readOnly(m backend.Metadata) bool {
 }
 
 // continuable reports whether a run may go on in a session that one of its files
-// names (architecture §3.7).
+// names (docs/architecture.md).
 func continuable(o session.Owner, m backend.Metadata) bool {
 	switch session.Origin(m.Origin) {
 	case session.OriginExec, session.OriginUpload:
@@ -133,7 +133,7 @@ func sharedRef(f *CodeFile) bool {
 }
 
 // mismatch reports whether a request names another owner of a file than its
-// session does. Older clients name none, which matches all (reference wire §5.3).
+// session does. Older clients name none, which matches all (docs/wire.md).
 func mismatch(q url.Values, m backend.Metadata) bool {
 	for label, key := range map[string]string{labelKind: "kind", labelID: "id", labelVersion: "version"} {
 		if got, want := q.Get(key), m.Labels[label]; got != "" && want != "" && got != want {

@@ -8,7 +8,7 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
-// Texts that clients know (reference wire §3.5, §4.4).
+// Texts that clients know (docs/wire.md).
 const (
 	textTimeout = "Time limit exceeded"
 	textMemory  = "Out of memory"
@@ -84,7 +84,7 @@ func verdict(res backend.RunResult, cutOut, cutErr bool) (status, message string
 }
 
 // marker is the line that says on stderr what would otherwise look like success:
-// clients do not show the exit status (reference wire §2.1).
+// clients do not show the exit status (docs/wire.md).
 func marker(res backend.RunResult, message string, silent bool) string {
 	switch {
 	case res.Stop != backend.StopExit || res.Signal != "":
@@ -112,7 +112,7 @@ func stderr(before, program string, after []string) string {
 }
 
 // artifacts fills in the files: made and changed ones first, then inputs that
-// are as they were (reference wire §1.9). It returns the names of made ones that
+// are as they were (docs/wire.md). It returns the names of made ones that
 // could not come back as an input: those are not announced.
 func (i *Interpreter) artifacts(out *CodeResult, in *inputs, res backend.RunResult) (unusable []string) {
 	out.Files = []CodeFile{}

@@ -35,7 +35,7 @@ type route struct {
 	public  bool
 }
 
-// routes is the whole surface. The aliases of reference wire §1.0 come from
+// routes is the whole surface. The aliases of docs/wire.md come from
 // mounting it below each base: "/exec" below "", "/v1" and "/v1/exec" is
 // "/exec", "/v1/exec" and "/v1/exec/exec".
 func (d *door) routes() []route {

@@ -65,7 +65,7 @@ func (i *Interpreter) join(org string) (*queue.Place, error) {
 	return p, nil
 }
 
-// run is the life of a run (architecture §3), from the target on. Errors are
+// run is the life of a run (docs/architecture.md), from the target on. Errors are
 // *host.HTTPError, or ctx's own when the caller went away.
 func (i *Interpreter) run(ctx context.Context, c *call) (*CodeResult, error) {
 	ctx, cancel := context.WithCancel(ctx)

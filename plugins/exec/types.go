@@ -1,6 +1,6 @@
 package exec
 
-// CodeRun is one request to run a program (reference wire §1.2). Decoding it
+// CodeRun is one request to run a program (docs/wire.md). Decoding it
 // from JSON is as tolerant as clients need: see UnmarshalJSON.
 type CodeRun struct {
 	// Lang is a language id or alias, in any case. Required.
@@ -26,7 +26,7 @@ type CodeRun struct {
 }
 
 // CodeFile is one file, as an input ref of a request or as an output of a reply
-// (reference wire §1.8, §1.9).
+// (docs/wire.md).
 type CodeFile struct {
 	// ID is the file's id, or its path relative to /mnt/data.
 	ID string `json:"id"`
@@ -99,8 +99,8 @@ type CodeResult struct {
 	ArtifactDelivery *ArtifactDelivery `json:"artifact_delivery,omitempty"`
 }
 
-// ArtifactDelivery counts files of a run that were lost to limits (reference
-// wire §1.2): Attempted = Delivered + Failed, Failed > 0.
+// ArtifactDelivery counts files of a run that were lost to limits
+// (docs/wire.md): Attempted = Delivered + Failed, Failed > 0.
 type ArtifactDelivery struct {
 	Code      string `json:"code"`
 	Status    string `json:"status"`

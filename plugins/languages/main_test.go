@@ -8,7 +8,7 @@ import (
 	"github.com/caisson-run/caisson/sdk/language"
 )
 
-// The published set (reference wire §4.1), in its order.
+// The published set (docs/wire.md), in its order.
 var published = []string{"py", "js", "ts", "c", "cpp", "java", "php", "rs", "go", "d", "f90", "r", "bash"}
 
 func TestTable(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // languages are the rows people see, in the order of the published set
-// (reference wire §4.1), then what goes beyond it. Toolchains follow from recipes.
+// (docs/wire.md), then what goes beyond it. Toolchains follow from recipes.
 var languages = []language.Language{
 	{ID: "py", Name: "Python", Aliases: []string{"python", "python3"}, Advertised: true},
 	{ID: "js", Name: "JavaScript", Aliases: []string{"javascript", "node"}, Advertised: true},

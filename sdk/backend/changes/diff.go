@@ -9,7 +9,7 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
-// Defaults of a CollectSpec (architecture §7).
+// Defaults of a CollectSpec (docs/operators.md).
 const (
 	DefaultMaxFiles     = 100
 	DefaultMaxFileBytes = 50 << 20

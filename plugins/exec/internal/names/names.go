@@ -33,7 +33,7 @@ const root = backend.DataDir + "/"
 
 // Ref turns the name of an input ref into a path relative to the data directory.
 // The name is where the client promised the file to be, so it is refused rather
-// than repaired (reference wire §1.8).
+// than repaired (docs/wire.md).
 func Ref(name string) (string, error) {
 	if !utf8.ValidString(name) {
 		return "", errors.New("is not valid UTF-8")

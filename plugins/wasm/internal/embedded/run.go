@@ -18,7 +18,7 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend/changes"
 )
 
-// Defaults of a run that sets no limit (architecture §7).
+// Defaults of a run that sets no limit (docs/operators.md).
 const (
 	defaultWall   = 30 * time.Second
 	defaultOutput = 1 << 20

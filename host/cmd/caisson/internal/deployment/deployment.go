@@ -40,7 +40,7 @@ type Options struct {
 }
 
 // defaultFee is the price of a run where the environment says nothing, in
-// cents (reference wire §7).
+// cents (docs/operators.md).
 const defaultFee = 1
 
 // Fee is the price of an act in cents.

@@ -139,7 +139,7 @@ func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler
 	}
 }
 
-// writeError writes the error shape of reference wire §1.10: a sentence for
+// writeError writes the error shape of docs/wire.md: a sentence for
 // people, twice since clients differ in where they look, and a code for programs.
 func writeError(w http.ResponseWriter, status int, code, message string) {
 	body, err := json.Marshal(struct {
