@@ -8,7 +8,7 @@
 // # Use
 //
 //	set := packs.Locate(dir)       // verified interpreter files
-//	eng, err := interp.New(interp.Config{Packs: set, CacheDir: cacheDir})
+//	eng, err := interp.New(interp.Config{Packs: set, CacheDir: cacheDir, TypeScript: helper})
 //	defer eng.Close(ctx)
 //	eng.Languages()                                // what is offered, and why the rest is not
 //	eng.Warm(ctx)                                  // optional: compile now, not at the first run
@@ -35,7 +35,13 @@
 // The context's deadline is the wall-clock limit and its cancellation the kill;
 // both are noticed inside endless loops, sleeps and blocked reads of stdin. The
 // memory limit is refused growth of the linear memory, which the language turns
-// into its own out-of-memory error. Fuel and boot snapshots are not part of
-// this package yet; the seams are the engine's per-interpreter prepare and run
-// steps.
+// into its own out-of-memory error. Fuel is not part of this package yet; the
+// seams are the engine's per-interpreter prepare and run steps.
+//
+// # Languages
+//
+// Package cpython runs Python, package quickjs JavaScript and TypeScript for
+// node. Both boot their interpreter once and start runs from an image of that,
+// with randomness and clocks of their own. TypeScript is compiled by helper
+// processes; see package typescript.
 package interp
