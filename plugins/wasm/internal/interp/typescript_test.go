@@ -109,7 +109,7 @@ func TestTypeScriptIsKilled(t *testing.T) {
 	s := newSandbox(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	o := s.run(ctx, s.program("ts", "main.ts", strings.Repeat("function f(){", 20_000)+strings.Repeat("}", 20_000)))
+	o := s.run(ctx, s.program("ts", "main.ts", strings.Repeat("function f(){", 3000)+strings.Repeat("}", 3000)))
 	if o.Reason != ReasonTimeout || o.Code != 137 {
 		t.Errorf("reason %s, code %d, stderr %s", o.Reason, o.Code, o.stderr)
 	}

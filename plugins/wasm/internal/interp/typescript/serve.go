@@ -14,8 +14,8 @@ const HelperArg = "transform-typescript"
 
 // Limits of a helper.
 const (
-	maxMemoryBytes = 512 << 20
-	maxStackBytes  = 128 << 20
+	maxMemoryBytes = 256 << 20
+	maxStackBytes  = 64 << 20
 )
 
 // request is what a helper is asked.
