@@ -51,6 +51,8 @@ func cacheDir(t *testing.T) string {
 
 var kit = backendtest.Harness{
 	BadConfig: json.RawMessage(`{"max_sandboxes":-1}`),
+	// Interpreting megabytes of source takes a while on a busy machine.
+	Patience: 3 * time.Minute,
 	// Two programs have to start within it, on a machine that does other things.
 	ShortRun: 4 * time.Second,
 	Skip: map[string]string{

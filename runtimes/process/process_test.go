@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -476,11 +478,39 @@ func (r *recorder) Stdout([]byte) error {
 	return nil
 }
 
-func TestFrozenPluginIsStopped(t *testing.T) {
-	p, _ := begin(t, "serve:")
-	if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
+// freeze stops a process and waits until it stands still: the signal reaches one
+// thread after the other.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	for {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(tasks) == 0 {
+			t.Fatalf("no tasks of process %d: %v", pid, err)
+		}
+		if !slices.ContainsFunc(tasks, moves) {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// moves reports whether a task is in any state but stopped; its name, which may
+// hold anything, comes before the state and in parentheses.
+func moves(stat string) bool {
+	b, err := os.ReadFile(stat)
+	if err != nil {
+		return false // it ended
+	}
+	_, state, _ := strings.Cut(string(b[bytes.LastIndexByte(b, ')'):]), " ")
+	return !strings.HasPrefix(state, "T")
+}
+
+func TestFrozenPluginIsStopped(t *testing.T) {
+	p, _ := begin(t, "serve:")
+	freeze(t, p.PID())
 	if err := p.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -492,9 +522,7 @@ func TestFrozenPluginIsStopped(t *testing.T) {
 // A stop whose context has ended kills at once.
 func TestImpatientStop(t *testing.T) {
 	p, _ := begin(t, "serve:")
-	if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, p.PID())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Stop(ctx); err != nil {
