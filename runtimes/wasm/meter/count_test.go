@@ -163,7 +163,7 @@ func (p *program) statement(budget int) {
 // number of instructions they count themselves.
 func TestFuelCountsInstructions(t *testing.T) {
 	seeds := 300
-	if testing.Short() {
+	if brief() {
 		seeds = 40
 	}
 	var fuelSum, countSum int64

@@ -94,7 +94,7 @@ func hostile() []byte {
 // other things; what it checks is that every shape ends at its deadline.
 func TestHeartbeat(t *testing.T) {
 	span := 400 * time.Millisecond
-	if testing.Short() {
+	if brief() {
 		span = 50 * time.Millisecond
 	}
 	r := newRuntime(t)

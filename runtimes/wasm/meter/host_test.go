@@ -12,6 +12,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// brief says to leave out, or sample, what takes long.
+func brief() bool { return testing.Short() || raceEnabled }
+
 const allFeatures = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | experimental.CoreFeaturesExtendedConst
 
 // newRuntime makes a runtime that ends with the test.

@@ -26,8 +26,8 @@ const (
 
 func pack(t testing.TB, file string) []byte {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("compiling an interpreter takes seconds")
+	if brief() {
+		t.Skip("compiling an interpreter takes seconds, and minutes with the race detector")
 	}
 	b, err := os.ReadFile(filepath.Join(packDir, filepath.FromSlash(file)))
 	if err != nil {

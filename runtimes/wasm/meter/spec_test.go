@@ -119,7 +119,7 @@ func TestSpec(t *testing.T) {
 		}
 		t.Run(suite.name, func(t *testing.T) {
 			for i, f := range files {
-				if testing.Short() && i%8 != 0 {
+				if brief() && i%8 != 0 {
 					continue
 				}
 				t.Run(strings.TrimSuffix(filepath.Base(f), ".json"), func(t *testing.T) {

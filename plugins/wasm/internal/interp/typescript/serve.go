@@ -12,11 +12,8 @@ import (
 // The program must call Serve then, with standard input and output.
 const HelperArg = "transform-typescript"
 
-// Limits of a helper.
-const (
-	maxMemoryBytes = 256 << 20
-	maxStackBytes  = 64 << 20
-)
+// maxStackBytes limits a helper's stack; its memory has maxMemoryBytes.
+const maxStackBytes = 64 << 20
 
 // request is what a helper is asked.
 type request struct {
