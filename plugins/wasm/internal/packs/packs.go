@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// AddCommand is what brings missing packs, as told to operators.
+// AddCommand is what brings the core packs, as told to operators; see Pack.Add.
 const AddCommand = "make packs"
 
 // ErrMissing says that a pack is not installed or not the pinned one.
@@ -28,7 +28,7 @@ type Set struct {
 
 // Locate looks for every pack of Table below dir, which is plugins/wasm/packs
 // or a copy of it with a node_modules directory, and verifies each file found.
-// It reads every file once, some 20 MB. That a pack is missing, damaged or of
+// It reads every file once, some 60 MB if all are there. That a pack is missing, damaged or of
 // another version is not an error of Locate but of Set.Read for that pack.
 func Locate(dir string) *Set { return locate(dir, Table()) }
 
@@ -68,9 +68,9 @@ func (s *Set) Read(name string) ([]byte, Pack, error) {
 
 // load verifies the file of p and returns its bytes if keep is set.
 func (s *Set) load(p Pack, keep bool) ([]byte, error) {
-	b, err := read(filepath.Join(s.dir, "node_modules", filepath.FromSlash(p.File)), p, keep)
+	b, err := read(filepath.Join(s.dir, filepath.FromSlash(p.Project), "node_modules", filepath.FromSlash(p.File)), p, keep)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s (npm %s@%s): %w; run %q", ErrMissing, p.Name, p.Package, p.PackageVersion, err, AddCommand)
+		return nil, fmt.Errorf("%w: %s (npm %s@%s): %w; run %q", ErrMissing, p.Name, p.Package, p.PackageVersion, err, p.Add())
 	}
 	return b, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -66,7 +67,7 @@ func TestMissingOrForeign(t *testing.T) {
 			if !errors.Is(err, ErrMissing) {
 				t.Fatalf("check: %v", err)
 			}
-			for _, want := range []string{tc.want, "@a/b@1.0.0", `"make packs"`} {
+			for _, want := range []string{tc.want, "@a/b@1.0.0", `"make packs PACKS=x"`} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q does not say %q", err, want)
 				}
@@ -82,13 +83,37 @@ func TestMissingOrForeign(t *testing.T) {
 }
 
 func TestInstalledPacks(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil && os.Getenv("CAISSON_CI") == "" {
-		t.Skipf("interpreter packs are not installed; run %q", AddCommand)
-	}
 	s := Locate(dir)
 	for _, p := range s.Packs() {
-		if err := s.Check(p.Name); err != nil {
-			t.Error(err)
+		t.Run(p.Name, func(t *testing.T) {
+			project := filepath.Join(dir, p.Project, "node_modules")
+			if _, err := os.Stat(project); err != nil && os.Getenv("CAISSON_CI") == "" {
+				t.Skipf("not installed; run %q", p.Add())
+			}
+			if err := s.Check(p.Name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The command that a message names is one that make understands.
+func TestAddCommand(t *testing.T) {
+	makefile, err := os.ReadFile("../../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Table() {
+		want := "PACKS=" + p.Name
+		if p.Core {
+			want = "make packs"
+		}
+		if !strings.HasSuffix(p.Add(), want) {
+			t.Errorf("%s is added by %q", p.Name, p.Add())
+		}
+		file := filepath.Join(p.Project, "node_modules", p.File)
+		if line := regexp.MustCompile(`(?m)^pack-` + p.Name + `\s*:=(.*)$`).FindSubmatch(makefile); line == nil || !strings.Contains(string(line[1]), file) {
+			t.Errorf("the Makefile does not say that %s has %s", p.Name, file)
 		}
 	}
 }
@@ -97,28 +122,12 @@ func TestInstalledPacks(t *testing.T) {
 // the table's versions, everything locked has an integrity hash, and nothing
 // says from where to download.
 func TestLockFile(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lock struct {
-		Packages map[string]struct {
-			Version, Integrity, Resolved string
-			Dependencies                 map[string]string
-		}
-	}
-	if err := json.Unmarshal(raw, &lock); err != nil {
-		t.Fatal(err)
-	}
-	for name, p := range lock.Packages {
-		if p.Resolved != "" {
-			t.Errorf("%s has a download address", name)
-		}
-		if name != "" && !strings.HasPrefix(p.Integrity, "sha512-") {
-			t.Errorf("%s has no sha512 integrity hash", name)
-		}
-	}
+	locks := map[string]lockFile{}
 	for _, p := range Table() {
+		if _, ok := locks[p.Project]; !ok {
+			locks[p.Project] = readLock(t, filepath.Join(dir, p.Project, "package-lock.json"))
+		}
+		lock := locks[p.Project]
 		if got := lock.Packages["node_modules/"+p.Package].Version; got != p.PackageVersion {
 			t.Errorf("%s is locked at %q, the table wants %q", p.Package, got, p.PackageVersion)
 		}
@@ -126,4 +135,31 @@ func TestLockFile(t *testing.T) {
 			t.Errorf("package.json wants %s %q, not exactly %q", p.Package, got, p.PackageVersion)
 		}
 	}
+}
+
+type lockFile struct {
+	Packages map[string]struct {
+		Version, Integrity, Resolved string
+		Dependencies                 map[string]string
+	}
+}
+
+func readLock(t *testing.T, file string) (lock lockFile) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &lock); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range lock.Packages {
+		if p.Resolved != "" {
+			t.Errorf("%s: %s has a download address", file, name)
+		}
+		if name != "" && !strings.HasPrefix(p.Integrity, "sha512-") {
+			t.Errorf("%s: %s has no sha512 integrity hash", file, name)
+		}
+	}
+	return lock
 }
