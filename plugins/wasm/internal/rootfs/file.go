@@ -66,6 +66,8 @@ func (h *file) Pread(b []byte, off int64) (int, esys.Errno) {
 		return 0, esys.EBADF
 	case off < 0:
 		return 0, esys.EINVAL
+	case h.fs.over():
+		return 0, esys.EINTR
 	}
 	n, err := h.f.ReadAt(b, off)
 	if n > 0 || errors.Is(err, io.EOF) {
@@ -161,6 +163,8 @@ func (h *file) writable() esys.Errno {
 		return esys.EISDIR
 	case !h.write:
 		return esys.EBADF
+	case h.fs.over():
+		return esys.EINTR
 	}
 	return 0
 }
@@ -179,6 +183,7 @@ func (h *file) writeAt(b []byte, off int64) (int, esys.Errno) {
 		return 0, h.fs.fail(ENOSPC)
 	}
 	n, err := h.f.WriteAt(b, off)
+	h.fs.quota.changed()
 	grown := int64(0)
 	if n > 0 {
 		grown = max(0, off+int64(n)-h.node.size)
@@ -204,6 +209,7 @@ func (h *file) Truncate(size int64) esys.Errno {
 	if err := h.fs.quota.Charge(growth, 0); err != nil {
 		return h.fs.fail(ENOSPC)
 	}
+	defer h.fs.quota.changed()
 	if err := h.f.Truncate(size); err != nil {
 		h.fs.quota.Release(growth, 0)
 		return h.fs.fail(toErrno(err))
@@ -225,6 +231,7 @@ func (h *file) Utimens(atim, mtim int64) esys.Errno {
 	if h.fs.opt.ReadOnly {
 		return esys.EROFS
 	}
+	defer h.fs.quota.changed()
 	return toErrno(futimens(h.f, atim, mtim))
 }
 

@@ -21,6 +21,11 @@ type Options struct {
 	// OnErrno is called with the WASI error number when an operation fails
 	// for a reason that wazero cannot express (see ENOSPC); nil is allowed.
 	OnErrno func(wasi uint16)
+	// Done is closed when the run is over; nil means never. From then on
+	// opening, reading and writing fail with EINTR: one call of the guest may
+	// stand for millions of operations, and nothing else would stop it between
+	// them.
+	Done <-chan struct{}
 }
 
 // FS is a directory as one guest sees it. Its methods follow wazero's
@@ -47,6 +52,16 @@ func New(root *os.Root, q *Quota, opt Options) *FS {
 		q = NewQuota(Limits{})
 	}
 	return &FS{root: root, quota: q, opt: opt, veil: rand.Uint32()}
+}
+
+// over reports whether the run is over.
+func (f *FS) over() bool {
+	select {
+	case <-f.opt.Done: // never for a nil channel
+		return true
+	default:
+		return false
+	}
 }
 
 // shown is what the guest is told of a file.
@@ -99,6 +114,9 @@ func (f *FS) openFile(p string, flag esys.Oflag, perm fs.FileMode) (*file, esys.
 	}
 	truncate := flag&esys.O_TRUNC != 0
 	create := flag&esys.O_CREAT != 0
+	if f.over() {
+		return nil, esys.EINTR
+	}
 	if f.opt.ReadOnly && (write || truncate) {
 		return nil, esys.EROFS
 	}
@@ -155,6 +173,7 @@ func (f *FS) openCounted(p string, host int, create, exclusive bool, perm fs.Fil
 			// The owner always keeps access, else the host could not collect
 			// or remove what an unprivileged guest left.
 			h, err = f.root.OpenFile(p, host, perm.Perm()|0o600)
+			f.quota.changed()
 			if err != nil {
 				f.quota.Release(0, 1)
 			}
@@ -253,6 +272,7 @@ func (f *FS) change(p string, op func(p string) error) esys.Errno {
 	}
 	f.quota.names.Lock()
 	defer f.quota.names.Unlock()
+	defer f.quota.changed()
 	return f.fail(toErrno(op(p)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero/sys"
 )
@@ -72,9 +73,13 @@ type Quota struct {
 	// open files do not take it.
 	names sync.Mutex
 
+	// changes counts what may have changed the tree; see Generation.
+	changes atomic.Uint64
+
 	mu      sync.Mutex // guards the rest
 	bytes   int64
 	entries int64
+	lowered Limits // Bytes and Entries as Lower set them; 0 is not lowered
 	open    map[fileID]*inode
 }
 
@@ -103,17 +108,48 @@ func (q *Quota) Used() (bytes, entries int64) {
 	return q.bytes, q.entries
 }
 
+// Generation returns a number that is another one after every change to the
+// tree that was made through this account: content, names, modes or times. A
+// reader that sees the same number before and after has missed nothing. It
+// never says the same for two states of the tree; it may change when nothing
+// did.
+func (q *Quota) Generation() uint64 { return q.changes.Load() }
+
+// changed notes a change. It is called after the change, so that whoever looked
+// at the tree in between looks again.
+func (q *Quota) changed() { q.changes.Add(1) }
+
+// Lower narrows the limits on bytes and entries until restore is called; zero
+// and what is above the limits changes nothing. One caller at a time.
+func (q *Quota) Lower(bytes, entries int64) (restore func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lowered = Limits{Bytes: bytes, Entries: entries}
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.lowered = Limits{}
+	}
+}
+
 // Charge adds to the account on behalf of a host-side writer. It adds both or,
 // with an error that wraps ErrQuota, nothing. An account that is already over
 // its limit still accepts a charge of zero.
 func (q *Quota) Charge(bytes, entries int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if bytes > 0 && bytes > q.limits.Bytes-q.bytes {
-		return fmt.Errorf("%w: %d bytes of %d are used, %d more asked", ErrQuota, q.bytes, q.limits.Bytes, bytes)
+	maxBytes, maxEntries := q.limits.Bytes, q.limits.Entries
+	if l := q.lowered.Bytes; l > 0 {
+		maxBytes = min(maxBytes, l)
 	}
-	if entries > 0 && entries > q.limits.Entries-q.entries {
-		return fmt.Errorf("%w: %d entries of %d are used, %d more asked", ErrQuota, q.entries, q.limits.Entries, entries)
+	if l := q.lowered.Entries; l > 0 {
+		maxEntries = min(maxEntries, l)
+	}
+	if bytes > 0 && bytes > maxBytes-q.bytes {
+		return fmt.Errorf("%w: %d bytes of %d are used, %d more asked", ErrQuota, q.bytes, maxBytes, bytes)
+	}
+	if entries > 0 && entries > maxEntries-q.entries {
+		return fmt.Errorf("%w: %d entries of %d are used, %d more asked", ErrQuota, q.entries, maxEntries, entries)
 	}
 	q.bytes += bytes
 	q.entries += entries
@@ -206,12 +242,14 @@ func (q *Quota) drop(id fileID, n *inode, gone bool) {
 }
 
 // removed gives back what a name held that was just removed; st is its state
-// before. Bytes stay charged while another name or a handle keeps them. The
-// caller holds q.names.
-func (q *Quota) removed(st sys.Stat_t) {
-	var bytes int64
+// before. The caller holds q.names.
+func (q *Quota) removed(st sys.Stat_t) { q.Release(q.held(st), 1) }
+
+// held returns the bytes that end with a name: none while another name or a
+// handle keeps them. The caller holds q.names.
+func (q *Quota) held(st sys.Stat_t) int64 {
 	if st.Mode.IsRegular() && st.Nlink <= 1 && q.open[fileID{st.Dev, st.Ino}] == nil {
-		bytes = st.Size
+		return st.Size
 	}
-	q.Release(bytes, 1)
+	return 0
 }
