@@ -12,6 +12,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"go.uber.org/goleak"
+
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,19 +23,30 @@ var add = []byte{
 	0, 'a', 's', 'm', 1, 0, 0, 0,
 	1, 7, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f,
 	3, 2, 1, 0,
+	5, 3, 1, 0, 1,
 	7, 7, 1, 3, 'a', 'd', 'd', 0, 0,
 	10, 9, 1, 7, 0, 0x20, 0, 0x20, 1, 0x6a, 0x0b,
+	11, 15, 2, 0, 0x41, 8, 0x0b, 3, 'a', 'b', 'c', 0, 0x41, 9, 0x0b, 1, 'x',
 }
+
+// metered is how the tests compile.
+var metered = meter.Options{Fuel: &meter.Fuel{}, DropData: true}
 
 // load compiles add and checks that the code works.
 func load(t *testing.T, dir string) *Module {
 	t.Helper()
 	ctx := context.Background()
-	m, err := Compile(ctx, dir, add)
+	m, err := Compile(ctx, dir, add, metered)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Close(ctx) })
+	if len(m.Data) != 2 || m.Data[0].Offset != 8 || string(m.Data[0].Data) != "abc" || m.Data[1].Offset != 9 || string(m.Data[1].Data) != "x" {
+		t.Errorf("dropped data is %+v", m.Data)
+	}
+	if _, err := m.Runtime.NewHostModuleBuilder(meter.SliceModule).NewFunctionBuilder().WithFunc(func() {}).Export(meter.SliceName).Instantiate(ctx); err != nil {
+		t.Fatal(err)
+	}
 	inst, err := m.Runtime.InstantiateModule(ctx, m.Code, wazero.NewModuleConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +86,16 @@ func code(t *testing.T, dir string) string {
 	return ""
 }
 
+// rewrittenFile returns the path of the rewritten module.
+func rewrittenFile(t *testing.T, dir string) string {
+	t.Helper()
+	m, err := filepath.Glob(dir + "/*.wasm")
+	if err != nil || len(m) != 1 {
+		t.Fatalf("%v, %v", m, err)
+	}
+	return m[0]
+}
+
 func TestReuse(t *testing.T) {
 	dir := t.TempDir()
 	if m := load(t, dir); m.Cached || m.CacheErr != nil {
@@ -81,6 +104,31 @@ func TestReuse(t *testing.T) {
 	if m := load(t, dir); !m.Cached || m.CacheErr != nil {
 		t.Errorf("second compile: cached %v, %v", m.Cached, m.CacheErr)
 	}
+}
+
+func TestOptionsAreKeptApart(t *testing.T) {
+	dir, ctx := t.TempDir(), context.Background()
+	load(t, dir)
+	other := metered
+	other.Fuel = &meter.Fuel{Seed: 7}
+	m, err := Compile(ctx, dir, add, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(ctx)
+	if m.Cached || m.Key == newJob(add, metered).key {
+		t.Error("code that was metered otherwise was taken")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(rewritten{add, []meter.Segment{{Offset: 8, Data: []byte("abc")}, {Offset: 9}}}.encode())
+	f.Add([]byte{1, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, ok := decode(b); ok && string(r.encode()) != string(b) {
+			t.Errorf("%x is read as %x", b, r.encode())
+		}
+	})
 }
 
 func TestDamageIsRepaired(t *testing.T) {
@@ -107,6 +155,13 @@ func TestDamageIsRepaired(t *testing.T) {
 			p := code(t, dir)
 			return errors.Join(os.Rename(p, dir+"/elsewhere"), os.Symlink(dir+"/elsewhere", p))
 		},
+		"rewritten module damaged": func(t *testing.T, dir string) error {
+			p := rewrittenFile(t, dir)
+			b, err := os.ReadFile(p)
+			b[len(b)-1] ^= 1
+			return errors.Join(err, os.WriteFile(p, b, 0o600))
+		},
+		"rewritten module removed": func(t *testing.T, dir string) error { return os.Remove(rewrittenFile(t, dir)) },
 		"digest removed": func(t *testing.T, dir string) error {
 			m, err := filepath.Glob(dir + "/*.sum")
 			return errors.Join(err, os.Remove(m[0]))
@@ -169,7 +224,7 @@ func TestConcurrentCompilesShareTheWork(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			m, err := Compile(ctx, dir, add)
+			m, err := Compile(ctx, dir, add, metered)
 			if err != nil {
 				t.Error(err)
 				return
@@ -191,18 +246,18 @@ func TestConcurrentCompilesShareTheWork(t *testing.T) {
 }
 
 func TestErrorsAreAboutTheModule(t *testing.T) {
-	if _, err := Compile(context.Background(), t.TempDir(), []byte("not wasm")); err == nil {
+	if _, err := Compile(context.Background(), t.TempDir(), []byte("not wasm"), metered); err == nil {
 		t.Error("garbage compiled")
 	}
 	dir := t.TempDir()
-	e, err := openEntry(context.Background(), dir, add)
+	e, err := openEntry(context.Background(), dir, newJob(add, metered).key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Compile(ctx, dir, add); !errors.Is(err, context.Canceled) {
+	if _, err := Compile(ctx, dir, add, metered); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting for a held lock with a cancelled context: %v", err)
 	}
 }

@@ -154,6 +154,7 @@ func (r *run) steps(ctx context.Context) error {
 			Tmp:         interp.Mount{Root: r.tmp, Quota: tmpQuota},
 			Entry:       r.entry,
 			MemoryBytes: r.spec.Limits.MemoryBytes,
+			FuelLimit:   r.fuelLeft(),
 			Started:     start,
 		}
 		if r.spec.Stdin && i == len(r.spec.Steps)-1 {
@@ -185,11 +186,23 @@ func (r *run) steps(ctx context.Context) error {
 
 var errWall = errors.New("wall limit")
 
+// fuelLeft is what the limit of processor time leaves to the next step, at the
+// nominal rate; 0 is no limit.
+func (r *run) fuelLeft() int64 {
+	if r.spec.Limits.CPU <= 0 {
+		return 0
+	}
+	// A step is only run after one that ended by itself, within the limit but for
+	// what is charged between two looks at it.
+	return max(interp.Fuel(r.spec.Limits.CPU)-int64(r.result.Usage.Fuel), 1)
+}
+
 // finish enters the outcome of one step.
 func (r *run) finish(ctx context.Context, res interp.Result) {
 	out := &r.result
 	out.Usage.Wall += res.WallTime
-	out.Usage.CPU += res.CPUTime
+	out.Usage.Fuel += uint64(res.Fuel)
+	out.Usage.CPU = interp.CPUTime(int64(out.Usage.Fuel))
 	out.Usage.PeakMemoryBytes = max(out.Usage.PeakMemoryBytes, res.PeakMemoryBytes)
 	out.ExitCode = -1
 	switch res.Reason {
@@ -200,6 +213,8 @@ func (r *run) finish(ctx context.Context, res interp.Result) {
 		}
 	case interp.ReasonMemory:
 		out.Stop = backend.StopMemory
+	case interp.ReasonCPU:
+		out.Stop = backend.StopCPU
 	default:
 		out.Stop = stopOf(ctx)
 	}

@@ -33,10 +33,11 @@
 // # Limits
 //
 // The context's deadline is the wall-clock limit and its cancellation the kill;
-// both are noticed inside endless loops, sleeps and blocked reads of stdin. The
-// memory limit is refused growth of the linear memory, which the language turns
-// into its own out-of-memory error. Fuel is not part of this package yet; the
-// seams are the engine's per-interpreter prepare and run steps.
+// both are noticed inside endless loops, bulk operations, sleeps and blocked reads
+// of stdin. Program.FuelLimit bounds the work, in units that are the same on any
+// machine, and Result.Fuel counts it; see package guest. The memory limit is
+// refused growth of the linear memory, which the language turns into its own
+// out-of-memory error.
 //
 // # Languages
 //

@@ -191,17 +191,7 @@ func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 		return Result{}, fmt.Errorf("%w: %w", ErrBadProgram, err)
 	}
 	defer r.Close()
-	return timed(func() (Result, error) { return in.Run(ctx, r) })
-}
-
-// timed adds the processor time of a run. The run keeps its thread for that.
-func timed(run func() (Result, error)) (Result, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before := threadCPU()
-	res, err := run()
-	res.CPUTime = threadCPU() - before
-	return res, err
+	return in.Run(ctx, r)
 }
 
 // begin counts a run, so that Close waits for it.

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"errors"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
@@ -25,6 +26,7 @@ const (
 	ReasonTimeout  = guest.ReasonTimeout
 	ReasonCanceled = guest.ReasonCanceled
 	ReasonMemory   = guest.ReasonMemory
+	ReasonCPU      = guest.ReasonCPU
 )
 
 // Guest paths of the mounts.
@@ -33,6 +35,15 @@ const (
 	TmpDir   = guest.TmpDir
 	EntryDir = guest.EntryDir
 )
+
+// FuelPerSecond is the nominal rate of fuel; see guest.FuelPerSecond.
+const FuelPerSecond = guest.FuelPerSecond
+
+// Fuel returns the fuel that stands for d at the nominal rate.
+func Fuel(d time.Duration) int64 { return guest.Fuel(d) }
+
+// CPUTime returns the time that stands for units of fuel at the nominal rate.
+func CPUTime(units int64) time.Duration { return guest.CPUTime(units) }
 
 // Errors of Run and Warm; all mean that nothing ran.
 var (

@@ -14,7 +14,6 @@ package cpython
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
 //go:embed lib/sitecustomize.py lib/_caisson_runner.py
@@ -38,7 +38,6 @@ const startBytes = 4 << 20
 type Interpreter struct {
 	module    *codecache.Module
 	library   fs.FS
-	data      static
 	minMemory int64
 
 	snapshot    *snapshot // nil when the boot failed
@@ -52,19 +51,15 @@ func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	wasm, data, least, err := prepare(wasm)
+	m, err := guest.Load(ctx, cacheDir, wasm, meter.Options{DropData: true, Exports: exports})
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	m, err := codecache.Compile(ctx, cacheDir, wasm)
-	if err != nil {
-		return nil, fmt.Errorf("cpython: %w", err)
-	}
-	if err := guest.InstantiateWASI(ctx, m.Runtime); err != nil {
+	p := &Interpreter{module: m, library: library}
+	if p.minMemory, err = startMemory(m); err != nil {
 		_ = m.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	p := &Interpreter{module: m, library: library, data: data, minMemory: least + startBytes}
 	if p.snapshot, err = p.boot(ctx); err != nil {
 		p.snapshotErr = fmt.Errorf("cpython: boot: %w", err)
 	} else {
@@ -103,12 +98,12 @@ func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 		return guest.Result{}, fmt.Errorf("cpython: instantiate: %w", err)
 	}
 	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
-	if !p.data.write(inst.Memory()) {
-		return guest.Result{}, errors.New("cpython: static data does not fit")
+	if err := p.prepare(inst); err != nil {
+		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}
 	r.Begin()
 	_, err = inst.ExportedFunction("_start").Call(callCtx)
-	code, exited := guest.Exit(ctx, err)
+	code, exited := guest.Exit(err)
 	return r.Outcome(ctx, exited || err == nil, code, err), nil
 }
 

@@ -72,8 +72,8 @@ func (p *Interpreter) boot(ctx context.Context) (_ *snapshot, err error) {
 	}
 	defer func() { err = errors.Join(err, inst.Close(context.WithoutCancel(ctx))) }()
 	fresh := make([]byte, inst.Memory().Size())
-	if !p.data.write(inst.Memory()) {
-		return nil, errors.New("static data does not fit")
+	if err := p.prepare(inst); err != nil {
+		return nil, err
 	}
 	_, callErr := inst.ExportedFunction("_start").Call(callCtx)
 	s := &snapshot{}
@@ -180,7 +180,7 @@ func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run) (guest.Resu
 	inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal).Set(p.snapshot.stackPointer)
 	r.Begin()
 	_, err = inst.ExportedFunction(exportRun).Call(callCtx, p.snapshot.command, 0)
-	code, exited := guest.Exit(ctx, err)
+	code, exited := guest.Exit(err)
 	if err == nil { // the runner itself ran out of memory and could only return
 		code, exited = 1, true
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/sys"
 )
 
 // Sleep waits until d has passed or ctx ends and tells whether d passed.
@@ -24,10 +23,6 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-// interrupt ends the guest from within a host function whose run is over: not
-// one more instruction of it runs.
-func interrupt() { panic(sys.NewExitError(sys.ExitCodeContextCanceled)) }
 
 // SleepAdvice is the length argument that turns fd_advise into a sleep of
 // "offset" nanoseconds. The C library of some interpreters refuses to sleep

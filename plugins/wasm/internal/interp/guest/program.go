@@ -1,8 +1,23 @@
 // Package guest holds what every interpreter of the engine shares: the
 // description of one run and its outcome, the mounts, the linear memory with
-// its limit, cancellable standard input and clock waits.
+// its limit, the fuel, cancellable standard input and clock waits.
 //
-// It knows no language and compiles nothing.
+// It knows no language. An interpreter gets its module from [Load]; for each run
+// it takes the [Run] that it is handed, makes an instance with [Run.Context] and
+// [Run.ModuleConfig], calls [Run.Begin], calls the instance, and returns
+// [Run.Outcome].
+//
+// # Fuel
+//
+// The modules are metered (package meter): whenever a slice of fuel is spent, the
+// guest calls the host, which looks at the run's context and its budget, lets
+// other goroutines run and grants the next slice. Nothing else stops a guest, and
+// an instance must never be closed from another goroutine: its memory would vanish
+// below running code. Host functions that may wait look at the context by
+// themselves, and end the guest with [ErrEnded].
+//
+// What the host does for a guest is charged as well; host functions of an
+// interpreter's own do that with [Run.Charge]. Waiting costs nothing.
 package guest
 
 import (
@@ -67,6 +82,10 @@ type Program struct {
 	// MemoryBytes bounds the linear memory; 0 means DefaultMemoryBytes. It is
 	// rounded down to 64 KiB pages.
 	MemoryBytes int64
+	// FuelLimit bounds the fuel of the run, in units; 0 is no bound. See
+	// FuelPerSecond. The program is stopped at the first look at the counter
+	// behind the limit, always at the same place.
+	FuelLimit int64
 	// Started is called once, from Run's goroutine, directly before the first
 	// instruction of the program; nil is allowed. When it was not called
 	// nothing ran.
@@ -82,13 +101,14 @@ const (
 	ReasonTimeout  Reason = "timeout"  // the context's deadline passed
 	ReasonCanceled Reason = "canceled" // the context was cancelled
 	ReasonMemory   Reason = "memory"   // the interpreter could not go on without more memory
+	ReasonCPU      Reason = "cpu"      // Program.FuelLimit was used up
 )
 
 // Exit codes given to programs that did not choose one: 128 plus the signal
 // that a POSIX system would have used.
 const (
 	CodeAborted = 134 // the interpreter gave up (SIGABRT)
-	CodeKilled  = 137 // deadline, cancellation or memory (SIGKILL)
+	CodeKilled  = 137 // deadline, cancellation, fuel or memory (SIGKILL)
 	CodeCrashed = 139 // memory access out of bounds, native stack overflow (SIGSEGV)
 )
 
@@ -108,9 +128,10 @@ type Result struct {
 	PeakMemoryBytes int64
 	// WallTime is the time from Started to the end.
 	WallTime time.Duration
-	// CPUTime is the processor time of the program's thread, 0 where the system
-	// does not tell.
-	CPUTime time.Duration
+	// Fuel is what the run used, in units: what its code executed and what the
+	// host did for it. The same program with the same input uses the same, on any
+	// machine.
+	Fuel int64
 	// OutputErr is the first error of Stdout or Stderr, nil if there was none.
 	OutputErr error
 }

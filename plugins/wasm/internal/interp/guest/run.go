@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
 // Run is the state of one run that every interpreter needs. It is made by New
@@ -39,6 +41,10 @@ type Run struct {
 	start     time.Time // of the guest's monotonic clock
 	started   time.Time
 	errno     uint16 // noted by rootfs during a WASI call
+	done      uint32 // where a WASI call writes how much it has copied
+	account   *meter.Account
+	counter   api.MutableGlobal // of the instance; nil until it is known
+	outOfFuel bool
 	outputErr error
 }
 
@@ -65,7 +71,10 @@ func (r *Run) Context(ctx context.Context) context.Context {
 // New prepares a run; ctx is the context of the whole run. minMemory is what
 // the interpreter needs to start at all. Errors are about the Program.
 func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
-	r := &Run{Program: p, start: time.Now()}
+	if p.FuelLimit < 0 {
+		return nil, errors.New("program.FuelLimit: must not be negative")
+	}
+	r := &Run{Program: p, start: time.Now(), account: meter.NewAccount(Slice, Slice, p.FuelLimit)}
 	limit := MemoryLimit(p)
 	if limit < minMemory {
 		return nil, fmt.Errorf("program.MemoryBytes: the interpreter needs at least %d, the limit is %d", minMemory, limit)
@@ -184,11 +193,15 @@ func (r *Run) Outcome(ctx context.Context, exited bool, code uint32, callErr err
 		MemoryLimited:   r.mem.refused,
 		PeakMemoryBytes: int64(r.mem.size),
 		WallTime:        time.Since(r.started),
+		Fuel:            r.used(),
 		OutputErr:       r.outputErr,
 	}
 	switch {
 	case exited:
 		res.Code = int(code & 0xff)
+	case r.outOfFuel:
+		res.Code, res.Reason = CodeKilled, ReasonCPU
+		res.Err = fmt.Errorf("the limit of %d units of fuel was used up", r.Program.FuelLimit)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		res.Code, res.Reason, res.Err = CodeKilled, ReasonTimeout, context.Cause(ctx)
 	case ctx.Err() != nil:
@@ -217,19 +230,11 @@ func crash(err error) (int, error) {
 	return code, fmt.Errorf("the interpreter crashed: %s", strings.TrimSuffix(line, " (recovered by wazero)"))
 }
 
-// Exit returns the exit code in err when the guest ended by itself. Two codes
-// stand for an ended context in wazero; a program may choose them too, so they
-// count as that only where ctx has ended.
-func Exit(ctx context.Context, err error) (code uint32, ok bool) {
-	var ee *sys.ExitError
-	if !errors.As(err, &ee) {
+// Exit returns the exit code in err when the guest ended by itself.
+func Exit(err error) (code uint32, ok bool) {
+	ee, ok := errors.AsType[*sys.ExitError](err)
+	if !ok {
 		return 0, false
-	}
-	switch ee.ExitCode() {
-	case sys.ExitCodeContextCanceled, sys.ExitCodeDeadlineExceeded:
-		if ctx.Err() != nil {
-			return 0, false
-		}
 	}
 	return ee.ExitCode(), true
 }

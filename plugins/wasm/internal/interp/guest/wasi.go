@@ -17,10 +17,10 @@ const (
 	wasiIO    = 29
 )
 
-// InstantiateWASI adds WASI preview 1 to a runtime: wazero's, with a
-// poll_oneoff and a fd_advise that sleep until the run's context ends, and
-// with the error numbers that wazero has no name for.
-func InstantiateWASI(ctx context.Context, r wazero.Runtime) error {
+// instantiateWASI adds WASI preview 1 to a runtime: wazero's, with a
+// poll_oneoff and a fd_advise that sleep until the run's context ends, with
+// the error numbers that wazero has no name for, and charged to the guest.
+func instantiateWASI(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(b)
 	i32, i64 := api.ValueTypeI32, api.ValueTypeI64
@@ -30,7 +30,7 @@ func InstantiateWASI(ctx context.Context, r wazero.Runtime) error {
 	b.NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(fdAdvise), []api.ValueType{i32, i64, i64, i32}, []api.ValueType{i32}).
 		Export("fd_advise")
-	ctx = experimental.WithFunctionListenerFactory(ctx, experimental.FunctionListenerFactoryFunc(errnoListener))
+	ctx = experimental.WithFunctionListenerFactory(ctx, experimental.FunctionListenerFactoryFunc(newHostCall))
 	if _, err := b.Instantiate(ctx); err != nil {
 		return fmt.Errorf("instantiate WASI: %w", err)
 	}
@@ -43,30 +43,45 @@ var errnoFunctions = map[string]bool{
 	"path_open": true, "path_create_directory": true, "path_link": true, "path_symlink": true, "path_rename": true,
 }
 
-// errnoListener attaches to the functions above.
-func errnoListener(def api.FunctionDefinition) experimental.FunctionListener {
-	if errnoFunctions[def.Name()] {
-		return exactErrno{}
-	}
-	return nil
+// newHostCall makes the listener of a function.
+func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
+	return hostCall{charges[def.Name()], errnoFunctions[def.Name()]}
 }
 
-// exactErrno replaces "I/O error", which is what wazero makes of an error it
-// cannot express, by the number that rootfs noted. wazero hands After the very
-// slots the results are taken from; should that change, the guest sees the I/O
-// error, and TestDiskFull notices.
-type exactErrno struct{}
+// hostCall charges a call of a WASI function. Where errno is set it also replaces
+// "I/O error", which is what wazero makes of an error it cannot express, by the
+// number that rootfs noted. wazero hands After the very slots the results are taken
+// from; should that change, the guest sees the I/O error, and TestPythonDiskFull
+// notices.
+type hostCall struct {
+	charge charge
+	errno  bool
+}
 
-func (exactErrno) Before(ctx context.Context, _ api.Module, _ api.FunctionDefinition, _ []uint64, _ experimental.StackIterator) {
-	if s := stateOf(ctx); s != nil {
-		s.errno = 0
+func (h hostCall) Before(ctx context.Context, m api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
+	r := stateOf(ctx)
+	if r == nil {
+		return
+	}
+	r.errno = 0
+	if h.charge.done > 0 {
+		r.done = uint32(params[h.charge.done])
+	}
+	r.Charge(m, h.charge.before(m.Memory(), params))
+}
+
+func (h hostCall) After(ctx context.Context, m api.Module, _ api.FunctionDefinition, results []uint64) {
+	r := stateOf(ctx)
+	if r == nil || len(results) == 0 {
+		return
+	}
+	if h.charge.done > 0 && uint32(results[0]) == 0 {
+		n, _ := m.Memory().ReadUint32Le(r.done)
+		r.Charge(m, max(h.charge.each, ByteUnits)*int64(n))
+	}
+	if h.errno && r.errno != 0 && uint32(results[0]) == wasiIO {
+		results[0] = uint64(r.errno)
 	}
 }
 
-func (exactErrno) After(ctx context.Context, _ api.Module, _ api.FunctionDefinition, results []uint64) {
-	if s := stateOf(ctx); s != nil && s.errno != 0 && len(results) > 0 && uint32(results[0]) == wasiIO {
-		results[0] = uint64(s.errno)
-	}
-}
-
-func (exactErrno) Abort(context.Context, api.Module, api.FunctionDefinition, error) {}
+func (hostCall) Abort(context.Context, api.Module, api.FunctionDefinition, error) {}

@@ -9,6 +9,7 @@ import (
 	esys "github.com/tetratelabs/wazero/experimental/sys"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 )
 
@@ -60,6 +61,7 @@ func (v *vm) done(e esys.Errno) uint64 {
 // at runs an operation on the mount that holds a path. Outside of all mounts
 // nothing exists.
 func (v *vm) at(p string, op func(fs *rootfs.FS, rel string) esys.Errno) esys.Errno {
+	v.charge(guest.PathUnits(p))
 	fs, rel, ok := v.run.Lookup(p)
 	if !ok {
 		return esys.ENOENT
@@ -192,6 +194,7 @@ func opWriteAt(v *vm, a args) uint64 {
 	if f == nil {
 		return v.throw("EBADF")
 	}
+	v.charge(guest.TransferUnits)
 	data, release := a.span(1)
 	defer release()
 	pos, total := a.integer(2), 0
@@ -302,21 +305,36 @@ func opFstat(v *vm, a args) uint64 {
 
 // opStat(path, follow) returns a stat as JSON.
 func opStat(v *vm, a args) uint64 {
-	p := a.text(0)
-	if v.above(p) != nil {
-		return v.newStat(sys.Stat_t{Mode: fs.ModeDir | 0o555, Nlink: 1}, 0)
+	return v.newStat(v.stat(a.text(0), a.bool(1)))
+}
+
+// opType(path) returns the type of what a path leads to, as in a stat: nothing
+// that differs between two runs with the same files.
+func opType(v *vm, a args) uint64 {
+	st, e := v.stat(a.text(0), true)
+	if e != 0 {
+		return v.throw(errnoName(e))
 	}
-	var st sys.Stat_t
-	e := v.at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
-		if a.bool(1) {
+	return v.newString(fileType(st.Mode))
+}
+
+func (v *vm) stat(p string, follow bool) (st sys.Stat_t, e esys.Errno) {
+	if v.above(p) != nil {
+		return sys.Stat_t{Mode: fs.ModeDir | 0o555, Nlink: 1}, 0
+	}
+	e = v.at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
+		if follow {
 			st, e = fs.Stat(rel)
 		} else {
 			st, e = fs.Lstat(rel)
 		}
 		return e
 	})
-	return v.newStat(st, e)
+	return st, e
 }
+
+// entryUnits is the price of each entry of a directory that is listed.
+const entryUnits = 3_000
 
 // opReaddir(path) returns [name, type] pairs as JSON.
 func opReaddir(v *vm, a args) uint64 {
@@ -342,6 +360,7 @@ func opReaddir(v *vm, a args) uint64 {
 		if e != 0 {
 			return v.throw(errnoName(e))
 		}
+		v.charge(entryUnits * int64(len(entries)))
 		for _, d := range entries {
 			out = append(out, [2]string{d.Name, fileType(d.Type)})
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 )
 
 // instantiateHost adds the module "env" that the build imports.
@@ -41,6 +43,7 @@ func (v *vm) hostCall(name, nameLen, argc, argv uint64) uint64 {
 	if op == nil || v.run == nil {
 		return v.throw("ENOSYS")
 	}
+	v.charge(guest.CallUnits)
 	a := args{v: v}
 	for i := range min(argc, maxArgs) {
 		p, _ := v.mod.Memory().ReadUint32Le(uint32(argv + 4*i))
@@ -48,6 +51,17 @@ func (v *vm) hostCall(name, nameLen, argc, argv uint64) uint64 {
 		a.n++
 	}
 	return op(v, a)
+}
+
+// byteUnits is the price of each byte that an operation reads or makes: hashing
+// and conversions are more than copying.
+const byteUnits = 4 * guest.ByteUnits
+
+// charge takes units off the fuel of the run.
+func (v *vm) charge(units int64) {
+	if v.run != nil {
+		v.run.Charge(v.mod, units)
+	}
 }
 
 // throw throws a string, which the library makes a proper error of.

@@ -5,6 +5,7 @@ import (
 
 	esys "github.com/tetratelabs/wazero/experimental/sys"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 )
 
@@ -25,8 +26,10 @@ func opUnlink(v *vm, a args) uint64 { return v.done(v.at(a.text(0), (*rootfs.FS)
 
 // both runs an operation on two paths of one mount.
 func (v *vm) both(a args, op func(fs *rootfs.FS, from, to string) esys.Errno) uint64 {
-	from, relFrom, ok := v.run.Lookup(a.text(0))
-	to, relTo, ok2 := v.run.Lookup(a.text(1))
+	pathFrom, pathTo := a.text(0), a.text(1)
+	v.charge(guest.PathUnits(pathFrom) + guest.PathUnits(pathTo))
+	from, relFrom, ok := v.run.Lookup(pathFrom)
+	to, relTo, ok2 := v.run.Lookup(pathTo)
 	switch {
 	case !ok:
 		return v.throw("ENOENT")

@@ -49,6 +49,7 @@ func operations() map[string]operation {
 		"fstat":    opFstat,
 		"futimes":  opFutimes,
 		"stat":     opStat,
+		"type":     opType,
 		"readFile": opReadFile,
 		"readdir":  opReaddir,
 		"mkdir":    opMkdir,
@@ -106,6 +107,7 @@ func (a args) span(i int) (s span, release func()) {
 	}
 	if a.v.call("qjs_is_string", a.vals[i]) == 0 {
 		if s, ok := a.v.typedArray(a.vals[i]); ok {
+			a.v.charge(byteUnits * int64(s.n))
 			return s, func() {}
 		}
 	}
@@ -198,6 +200,7 @@ func (v *vm) produce(n int64, read func(b []byte) (int, error), made func(span) 
 	var ptr uint64
 	if n >= 0 && n < guest.MemoryLimit(v.run.Program) {
 		ptr = v.call("wasm_malloc", uint64(n)+1)
+		v.charge(guest.TransferUnits + byteUnits*n)
 	}
 	if ptr == 0 {
 		// The engine's own error, which programs cannot catch.

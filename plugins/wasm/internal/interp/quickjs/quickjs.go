@@ -28,6 +28,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
 //go:embed lib/*.js
@@ -38,7 +39,7 @@ var library embed.FS
 // It must end before wazero's native stack does, which takes some twenty times
 // as much for the same calls: at 4 MiB programs crash instead.
 const (
-	stackBytes  = 3 << 20
+	stackBytes  = 2816 << 10
 	stackMargin = 256 << 10
 )
 
@@ -68,15 +69,11 @@ type image struct {
 // New compiles and boots the interpreter; compiled code is kept in cacheDir.
 // transform is the command of a typescript.Pool; empty means no TypeScript.
 func New(ctx context.Context, wasm []byte, cacheDir string, transform []string) (*Interpreter, error) {
-	m, err := codecache.Compile(ctx, cacheDir, wasm)
+	m, err := guest.Load(ctx, cacheDir, wasm, meter.Options{}, instantiateHost)
 	if err != nil {
 		return nil, fmt.Errorf("quickjs: %w", err)
 	}
 	q := &Interpreter{module: m, operations: operations()}
-	if err := errors.Join(guest.InstantiateWASI(ctx, m.Runtime), instantiateHost(ctx, m.Runtime)); err != nil {
-		_ = m.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("quickjs: %w", err)
-	}
 	if err := q.boot(ctx); err != nil {
 		_ = m.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("quickjs: boot: %w", err)
@@ -236,7 +233,7 @@ func (q *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 		code = v.program()
 		return nil
 	})
-	if c, exited := guest.Exit(ctx, err); exited {
+	if c, exited := guest.Exit(err); exited {
 		return r.Outcome(ctx, true, c, nil), nil
 	}
 	return r.Outcome(ctx, err == nil, uint32(code), err), nil

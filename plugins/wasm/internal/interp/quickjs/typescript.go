@@ -10,6 +10,9 @@ import (
 // whatever its name.
 const TypeScript = "ts"
 
+// stripUnits is the price of compiling a byte of TypeScript.
+const stripUnits = 400
+
 // stripped is what opStrip returns. The guest keeps both: they may be large and
 // the host's memory is not theirs.
 type stripped struct {
@@ -29,6 +32,7 @@ func opStrip(v *vm, a args) uint64 {
 		release()
 		return v.throw(file + ": " + typescript.ErrTooLarge.Error() + "\n")
 	}
+	v.charge(stripUnits * int64(source.n))
 	text := string(v.bytes(source))
 	release()
 	res, err := v.in.typescript.Transform(v.ctx, file, text)

@@ -59,7 +59,10 @@ func (v *vm) guard(f func() error) (err error) {
 		case *sys.ExitError: // from a host function that was not called by the guest
 			err = p
 		default:
-			panic(p)
+			if e, ok := p.(error); !ok || !errors.Is(e, guest.ErrEnded) {
+				panic(p)
+			}
+			err = guest.ErrEnded
 		}
 	}()
 	return f()
@@ -155,6 +158,7 @@ func (v *vm) utf8(val uint64) (s span, release func()) {
 		return span{}, func() {}
 	}
 	n, _ := v.mod.Memory().ReadUint32Le(v.scratch)
+	v.charge(byteUnits * int64(n))
 	s = span{ptr, uint64(n)}
 	replaceSurrogates(v.bytes(s))
 	return s, func() { v.call("qjs_free_cstring", ptr) }

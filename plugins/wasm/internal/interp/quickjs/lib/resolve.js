@@ -18,7 +18,7 @@ function start(options) {
 
 function typeOf(file) {
   try {
-    return JSON.parse(host.stat(file, true)).type;
+    return host.type(file);
   } catch {
     return "";
   }
