@@ -7,7 +7,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +48,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Backend implements backend.Backend and backend.KeepAliver.
+// Backend implements backend.Backend, backend.KeepAliver and backend.Snapshotter.
 type Backend struct {
 	o     Options
 	store *store.Store
@@ -61,19 +60,16 @@ type Backend struct {
 	mu      sync.RWMutex
 	configs map[string]config
 	warm    error // nil once the interpreters are ready
+
+	// making is held from counting what a config has to making one more.
+	making sync.Mutex
 }
 
 var (
-	_ backend.Backend    = (*Backend)(nil)
-	_ backend.KeepAliver = (*Backend)(nil)
+	_ backend.Backend     = (*Backend)(nil)
+	_ backend.KeepAliver  = (*Backend)(nil)
+	_ backend.Snapshotter = (*Backend)(nil)
 )
-
-// config is what an operator may set for one named config. The manifest's
-// schema has checked it before.
-type config struct {
-	// MaxSandboxes bounds live sandboxes; 0 means no bound.
-	MaxSandboxes int `json:"max_sandboxes"`
-}
 
 // New opens the store and begins to compile the interpreters. Close ends it.
 func New(o Options) (*Backend, error) {
@@ -90,7 +86,7 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{o: o, store: st, configs: make(map[string]config), warm: errWarming}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.tasks.Go(b.warmUp)
-	b.tasks.Go(b.expire)
+	b.tasks.Go(b.keepSwept)
 	return b, nil
 }
 
@@ -121,6 +117,7 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 		Version: b.o.Version,
 		Capabilities: []backend.Capability{
 			backend.CapReconnect, backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapNames, backend.CapTTLRefresh,
+			backend.CapSnapshots,
 		},
 		Languages:   b.languages(),
 		StateSchema: []string{StateSchema},
@@ -161,45 +158,6 @@ func (b *Backend) languages() []backend.LanguageSupport {
 	return out
 }
 
-// OpenConfig makes a named config usable.
-func (b *Backend) OpenConfig(_ context.Context, id string, raw json.RawMessage) error {
-	c, err := parseConfig("OpenConfig", raw)
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.configs[id] = c
-	return nil
-}
-
-func parseConfig(op string, raw json.RawMessage) (config, error) {
-	var c config
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return c, nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&c)
-	if err == nil && c.MaxSandboxes < 0 {
-		err = errors.New("max_sandboxes: must not be negative")
-	}
-	if err != nil {
-		e := backend.Errorf(backend.KindInvalidRequest, op, "config: %w", err)
-		e.Subject = backend.SubjectConfig
-		return c, e
-	}
-	return c, nil
-}
-
-// CloseConfig forgets a config; its sandboxes stay.
-func (b *Backend) CloseConfig(_ context.Context, id string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.configs, id)
-	return nil
-}
-
 // Probe checks a config and says what would run.
 func (b *Backend) Probe(_ context.Context, raw json.RawMessage) (backend.ProbeReport, error) {
 	if _, err := parseConfig("Probe", raw); err != nil {
@@ -215,16 +173,4 @@ func (b *Backend) Probe(_ context.Context, raw json.RawMessage) (backend.ProbeRe
 	r.OK = n > 0
 	r.Detail = fmt.Sprintf("%d of %d languages installed", n, len(r.Languages))
 	return r, nil
-}
-
-func (b *Backend) config(op, id string) (config, error) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	c, ok := b.configs[id]
-	if !ok {
-		e := backend.Errorf(backend.KindNotFound, op, "config %q is not open", id)
-		e.Subject, e.Plane = backend.SubjectConfig, backend.PlaneControl
-		return c, e
-	}
-	return c, nil
 }

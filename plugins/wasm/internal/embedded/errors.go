@@ -24,13 +24,23 @@ func sandboxError(op string, err error) error {
 		kind = backend.KindNotFound
 	case errors.Is(err, store.ErrExists):
 		kind = backend.KindConflict
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EMFILE):
+	case errors.Is(err, store.ErrNoSnapshot):
+		return snapshotError(op, err)
+	case errors.Is(err, rootfs.ErrQuota), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EMFILE):
 		kind = backend.KindCapacity
 	default:
 		kind = backend.KindInternal
 	}
 	e := backend.Errorf(kind, op, "%w", err)
 	e.Provider, e.Subject, e.Plane = Name, backend.SubjectSandbox, backend.PlaneControl
+	return e
+}
+
+// snapshotError says of a snapshot that it is not there, which proves nothing about
+// a sandbox.
+func snapshotError(op string, err error) error {
+	e := backend.Errorf(backend.KindNotFound, op, "%w", err)
+	e.Provider, e.Subject, e.Plane = Name, backend.SubjectSnapshot, backend.PlaneControl
 	return e
 }
 
@@ -52,7 +62,8 @@ func fileError(op, path string, err error) error {
 		kind, reason = backend.KindConflict, errors.New("exists already")
 	case errors.Is(err, rootfs.ErrQuota), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		kind, reason = backend.KindCapacity, errors.New("the sandbox's storage is full")
-	case errors.Is(err, errNotFile), errors.Is(err, errNotDir), errors.Is(err, errTooLarge), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, errNotFile), errors.Is(err, errNotDir), errors.Is(err, errTooLarge), errors.Is(err, syscall.EISDIR),
+		errors.Is(err, rootfs.ErrPath), errors.Is(err, rootfs.ErrIsDir), errors.Is(err, rootfs.ErrNotDir):
 		kind = backend.KindInvalidRequest
 	case isEscape(err):
 		kind, reason = backend.KindInvalidRequest, errors.New("the path leads out of the sandbox")

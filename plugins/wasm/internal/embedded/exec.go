@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
-	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -46,8 +45,8 @@ func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.Ex
 		Argv: argv(backend.Step{Argv: req.Argv[:1], Args: req.Argv[1:]}), Env: r.env(),
 		Stdin: bytes.NewReader(req.Stdin), Stdout: &r.out, Stderr: &r.err,
 		Data:  interp.Mount{Root: sb.Data, Quota: sb.Quota},
-		Tmp:   interp.Mount{Root: r.tmp, Quota: rootfs.NewQuota(b.o.Quota)},
-		Entry: r.entry,
+		Tmp:   interp.Mount{Root: r.scratch.Tmp, Quota: r.scratch.TmpQuota},
+		Entry: r.scratch.Entry,
 	})
 	if err != nil {
 		return backend.ExecResult{}, engineError(ctx, err)

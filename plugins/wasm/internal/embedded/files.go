@@ -246,38 +246,7 @@ func (b *Backend) MakeDir(_ context.Context, ref backend.Ref, p string) error {
 		return err
 	}
 	defer sb.Release()
-	return fileError(op, p, makeDirs(sb, rel))
-}
-
-// makeDirs makes what is missing of a directory's path, each charged to the
-// sandbox's account.
-func makeDirs(sb *store.Sandbox, rel string) error {
-	if rel == "." {
-		return nil
-	}
-	info, err := sb.Data.Stat(rel)
-	switch {
-	case err == nil && info.IsDir():
-		return nil
-	case err == nil:
-		return errNotDir
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if err := makeDirs(sb, path.Dir(rel)); err != nil {
-		return err
-	}
-	if err := sb.Quota.Charge(0, 1); err != nil {
-		return err
-	}
-	err = sb.Data.Mkdir(rel, 0o755)
-	if err != nil {
-		sb.Quota.Release(0, 1)
-	}
-	if errors.Is(err, fs.ErrExist) { // somebody was faster
-		return nil
-	}
-	return err
+	return fileError(op, p, sb.Tree.MakeDirs(rel))
 }
 
 // Remove deletes a file or a tree.
@@ -291,18 +260,5 @@ func (b *Backend) Remove(ctx context.Context, ref backend.Ref, p string) error {
 	if rel == "." {
 		return backend.Errorf(backend.KindInvalidRequest, op, "path: %s itself cannot be removed", backend.DataDir)
 	}
-	// The account is measured anew while no run can write.
-	ctx, done, err := sb.Turn(ctx)
-	if err != nil {
-		return sandboxError(op, err)
-	}
-	defer done()
-	err = sb.Data.RemoveAll(rel)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil // an absent parent, or one that is no directory
-	}
-	if err != nil {
-		return fileError(op, p, err)
-	}
-	return fileError(op, p, sb.Quota.Measure(ctx, sb.Data))
+	return fileError(op, p, sb.Tree.RemoveAll(ctx, rel))
 }

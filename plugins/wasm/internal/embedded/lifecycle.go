@@ -9,8 +9,9 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
-// Create makes a sandbox: an empty directory that is its session's.
-func (b *Backend) Create(_ context.Context, spec backend.CreateSpec) (backend.Sandbox, error) {
+// Create makes a sandbox: a directory that is its session's, empty or as a snapshot
+// was.
+func (b *Backend) Create(ctx context.Context, spec backend.CreateSpec) (backend.Sandbox, error) {
 	const op = "Create"
 	c, err := b.config(op, spec.Config)
 	if err != nil {
@@ -22,25 +23,28 @@ func (b *Backend) Create(_ context.Context, spec backend.CreateSpec) (backend.Sa
 	if spec.Metadata.Session != spec.Session {
 		return backend.Sandbox{}, backend.Errorf(backend.KindInvalidRequest, op, "metadata.session: must be the session")
 	}
-	if c.MaxSandboxes > 0 {
-		ids, err := b.store.IDs(spec.Config)
-		if err != nil {
-			return backend.Sandbox{}, sandboxError(op, err)
-		}
-		if len(ids) >= c.MaxSandboxes {
-			return backend.Sandbox{}, backend.Errorf(backend.KindCapacity, op, "%d sandboxes are live, which is as many as max_sandboxes allows", len(ids))
-		}
-	}
 	r := store.Record{Metadata: spec.Metadata, Env: spec.Env, Limits: spec.Limits}
 	if spec.Timeout.Mode == backend.TimeoutAfter {
 		r.Expires = b.o.Now().Add(spec.Timeout.Duration).UTC()
 	}
-	sb, err := b.store.Create(spec.Config, spec.Session, r)
+	if c.MaxSandboxes > 0 {
+		b.making.Lock()
+		defer b.making.Unlock()
+		n, err := b.store.Count(spec.Config)
+		if err != nil {
+			return backend.Sandbox{}, sandboxError(op, err)
+		}
+		if n >= c.MaxSandboxes {
+			return backend.Sandbox{}, backend.Errorf(backend.KindCapacity, op, "%d sandboxes are live, which is as many as max_sandboxes allows", n)
+		}
+	}
+	sb, err := b.store.Create(ctx, spec.Config, spec.Session, r, spec.Snapshot)
 	if err != nil {
 		return backend.Sandbox{}, sandboxError(op, err)
 	}
 	defer sb.Release()
-	return b.describe(op, backend.Ref{Config: spec.Config, ID: spec.Session})
+	active, expires := sb.Active()
+	return sandbox(sb.Record, active, expires), nil
 }
 
 // supported refuses what this backend cannot give, rather than answer without it.
@@ -54,8 +58,8 @@ func supported(spec backend.CreateSpec) error {
 		return no("network: the embedded backend has none")
 	case len(spec.Volumes) > 0:
 		return no("volumes: the embedded backend has none")
-	case spec.Template != "" || spec.Snapshot != "":
-		return no("template, snapshot: the embedded backend has none")
+	case spec.Template != "":
+		return no("template: the embedded backend has none; a snapshot is one")
 	case len(spec.Entrypoint) > 0:
 		return no("entrypoint: the embedded backend runs nothing by itself")
 	case spec.Timeout.Action == backend.TimeoutPause || spec.Timeout.AutoResume:
@@ -73,7 +77,8 @@ func (b *Backend) Connect(_ context.Context, ref backend.Ref) (backend.Sandbox, 
 		return backend.Sandbox{}, err
 	}
 	defer sb.Release()
-	return b.describe("Connect", ref)
+	active, expires := sb.Active()
+	return sandbox(sb.Record, active, expires), nil
 }
 
 // Get describes a sandbox.
@@ -86,16 +91,27 @@ func (b *Backend) Get(_ context.Context, ref backend.Ref) (backend.Sandbox, erro
 
 func (b *Backend) describe(op string, ref backend.Ref) (backend.Sandbox, error) {
 	r, active, err := b.store.Look(ref.Config, ref.ID)
-	if err == nil && !r.Expires.IsZero() && !r.Expires.After(b.o.Now()) {
-		err = store.ErrAbsent // its time is up; expire removes it
+	if err == nil && b.past(r.Expires) {
+		err = store.ErrAbsent
 	}
 	if err != nil {
 		return backend.Sandbox{}, sandboxError(op, err)
 	}
+	return sandbox(r, active, r.Expires), nil
+}
+
+// past reports whether a sandbox is over: it is absent from that moment on, whenever
+// its files are removed.
+func (b *Backend) past(expires time.Time) bool {
+	return !expires.IsZero() && !expires.After(b.o.Now())
+}
+
+func sandbox(r store.Record, active, expires time.Time) backend.Sandbox {
 	return backend.Sandbox{
-		Ref: ref, State: backend.StateRunning, Metadata: r.Metadata,
-		Created: r.Created, LastActive: active.UTC(), Expires: r.Expires,
-	}, nil
+		Ref:   backend.Ref{Config: r.Config, ID: r.ID},
+		State: backend.StateRunning, Metadata: r.Metadata,
+		Created: r.Created, LastActive: active.UTC(), Expires: expires,
+	}
 }
 
 // List returns what matches.
@@ -104,30 +120,30 @@ func (b *Backend) List(ctx context.Context, f backend.ListFilter) ([]backend.San
 	if _, err := b.config(op, f.Config); err != nil {
 		return nil, err
 	}
-	ids := []string{f.Session}
-	if f.Session == "" {
-		var err error
-		if ids, err = b.store.IDs(f.Config); err != nil {
-			return nil, sandboxError(op, err)
-		}
-	}
 	var out []backend.Sandbox
-	for _, id := range ids {
+	look := func(id string) error {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		sb, err := b.describe(op, backend.Ref{Config: f.Config, ID: id})
-		if backend.ProvesGone(err) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case backend.ProvesGone(err):
+		case err != nil:
 			// One damaged record must not hide the others.
 			b.o.Log.Error("sandbox cannot be read", "sandbox", id, "error", err)
-			continue
-		}
-		if f.Matches(sb) {
+		case f.Matches(sb):
 			out = append(out, sb)
 		}
+		return nil
+	}
+	var err error
+	if f.Session != "" {
+		err = look(f.Session)
+	} else {
+		err = b.store.IDs(f.Config, look)
+	}
+	if err != nil {
+		return nil, sandboxError(op, err)
 	}
 	return out, nil
 }
@@ -158,15 +174,12 @@ func (b *Backend) KeepAlive(_ context.Context, ref backend.Ref, ttl time.Duratio
 		return time.Time{}, err
 	}
 	defer sb.Release()
-	now, err := b.describe(op, ref)
-	if err != nil {
-		return time.Time{}, err
-	}
+	_, expires := sb.Active()
 	at := b.o.Now().Add(ttl).UTC()
-	if now.Expires.IsZero() || now.Expires.After(at) {
-		return now.Expires, nil
+	if expires.IsZero() || expires.After(at) {
+		return expires, nil
 	}
-	if err := b.store.SetExpires(ref.Config, ref.ID, at); err != nil {
+	if err := sb.SetExpires(at); err != nil {
 		return time.Time{}, sandboxError(op, err)
 	}
 	return at, nil
@@ -177,52 +190,14 @@ func (b *Backend) use(op string, ref backend.Ref) (*store.Sandbox, error) {
 	if _, err := b.config(op, ref.Config); err != nil {
 		return nil, err
 	}
-	if _, err := b.describe(op, ref); err != nil {
-		return nil, err
-	}
 	sb, err := b.store.Get(ref.Config, ref.ID)
 	if err != nil {
 		return nil, sandboxError(op, err)
 	}
+	if _, expires := sb.Active(); b.past(expires) {
+		sb.Release()
+		return nil, sandboxError(op, store.ErrAbsent)
+	}
 	sb.Touch()
 	return sb, nil
-}
-
-// expireEvery is how often sandboxes past their end are removed. They are absent
-// from that end on; this is about their files.
-const expireEvery = time.Minute
-
-func (b *Backend) expire() {
-	tick := time.NewTicker(expireEvery)
-	defer tick.Stop()
-	for {
-		b.removeExpired()
-		select {
-		case <-b.life.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (b *Backend) removeExpired() {
-	configs, err := b.store.Configs()
-	if err != nil {
-		b.o.Log.Warn("expired sandboxes cannot be looked for", "error", err)
-	}
-	for _, config := range configs {
-		ids, err := b.store.IDs(config)
-		if err != nil {
-			b.o.Log.Warn("expired sandboxes cannot be looked for", "config", config, "error", err)
-		}
-		for _, id := range ids {
-			r, _, err := b.store.Look(config, id)
-			if err != nil || r.Expires.IsZero() || r.Expires.After(b.o.Now()) || b.life.Err() != nil {
-				continue
-			}
-			if err := b.store.Delete(b.life, config, id); err != nil && !errors.Is(err, store.ErrAbsent) {
-				b.o.Log.Warn("an expired sandbox stays", "sandbox", id, "error", err)
-			}
-		}
-	}
 }

@@ -181,7 +181,6 @@ func TestCreateRefusesWhatItCannotGive(t *testing.T) {
 		"allow list":   func(s *backend.CreateSpec) { s.Network.Allow = []string{"10.0.0.0/8"} },
 		"volumes":      func(s *backend.CreateSpec) { s.Volumes = []backend.VolumeMount{{Name: "v", Path: "/v"}} },
 		"template":     func(s *backend.CreateSpec) { s.Template = "t" },
-		"snapshot":     func(s *backend.CreateSpec) { s.Snapshot = "t" },
 		"entrypoint":   func(s *backend.CreateSpec) { s.Entrypoint = []string{"x"} },
 		"pause": func(s *backend.CreateSpec) {
 			s.Timeout = backend.TimeoutPolicy{Mode: backend.TimeoutAfter, Action: backend.TimeoutPause}

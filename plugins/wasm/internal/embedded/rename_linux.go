@@ -2,22 +2,16 @@ package embedded
 
 import (
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// renameInto moves a file to a name in an open directory. With exclusive an
-// existing name is an error.
-func renameInto(from string, dir *os.File, base string, exclusive bool) error {
-	work, err := os.Open(filepath.Dir(from))
-	if err != nil {
-		return err
-	}
-	defer work.Close()
+// renameInto moves a file from one open directory to a name in another. With
+// exclusive an existing name is an error.
+func renameInto(work *os.File, staged string, dir *os.File, base string, exclusive bool) error {
 	var flags uint
 	if exclusive {
 		flags = unix.RENAME_NOREPLACE
 	}
-	return unix.Renameat2(int(work.Fd()), filepath.Base(from), int(dir.Fd()), base, flags)
+	return unix.Renameat2(int(work.Fd()), staged, int(dir.Fd()), base, flags)
 }

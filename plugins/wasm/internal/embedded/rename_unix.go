@@ -4,20 +4,14 @@ package embedded
 
 import (
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// renameInto moves a file to a name in an open directory. With exclusive an
-// existing name is an error.
-func renameInto(from string, dir *os.File, base string, exclusive bool) error {
-	work, err := os.Open(filepath.Dir(from))
-	if err != nil {
-		return err
-	}
-	defer work.Close()
-	wfd, dfd, name := int(work.Fd()), int(dir.Fd()), filepath.Base(from)
+// renameInto moves a file from one open directory to a name in another. With
+// exclusive an existing name is an error.
+func renameInto(work *os.File, staged string, dir *os.File, base string, exclusive bool) error {
+	wfd, dfd, name := int(work.Fd()), int(dir.Fd()), staged
 	if !exclusive {
 		return unix.Renameat(wfd, name, dfd, base)
 	}

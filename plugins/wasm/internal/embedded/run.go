@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
-	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
@@ -56,6 +53,7 @@ func (b *Backend) Run(ctx context.Context, spec backend.RunSpec, rio backend.Run
 	defer done()
 	r := &run{b: b, sb: sb, spec: spec, io: rio}
 	defer r.clean()
+	defer sb.Quota.Lower(spec.Limits.DiskBytes, spec.Limits.DiskFiles)()
 	if err := r.prepare(ctx); err != nil {
 		return backend.RunResult{}, err
 	}
@@ -77,14 +75,11 @@ type run struct {
 	spec backend.RunSpec
 	io   backend.RunIO
 
-	dir    string
-	remove func() error
-	entry  *os.Root
-	tmp    *os.Root
-	before *changes.Snapshot
-	out    capped
-	err    capped
-	result backend.RunResult
+	scratch *store.Scratch
+	before  *changes.Snapshot
+	out     capped
+	err     capped
+	result  backend.RunResult
 }
 
 // prepare makes the run's directories, places inputs and remembers what there
@@ -95,7 +90,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.makeDirs(); err != nil {
 		return err
 	}
-	if err := r.entry.WriteFile(r.spec.Program.File, r.spec.Program.Source, 0o644); err != nil {
+	if err := r.scratch.Program(r.spec.Program.File, r.spec.Program.Source); err != nil {
 		return fileError("Run", "program.file", err)
 	}
 	r.result.Usage.BytesIn = int64(len(r.spec.Program.Source))
@@ -110,21 +105,10 @@ func (r *run) prepare(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// makeDirs makes the directories that live as long as the run.
+// makeDirs takes the directories that live as long as the run.
 func (r *run) makeDirs() (err error) {
-	if r.dir, r.remove, err = r.b.store.Dir(); err != nil {
-		return sandboxError("Run", err)
-	}
-	for sub, root := range map[string]**os.Root{"entry": &r.entry, "tmp": &r.tmp} {
-		path := filepath.Join(r.dir, sub)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			return sandboxError("Run", err)
-		}
-		if *root, err = os.OpenRoot(path); err != nil {
-			return sandboxError("Run", err)
-		}
-	}
-	return nil
+	r.scratch, err = r.b.store.Scratch()
+	return sandboxError("Run", err)
 }
 
 // steps runs the plan until a step does not exit 0.
@@ -142,7 +126,6 @@ func (r *run) steps(ctx context.Context) error {
 		})
 	}
 	r.out.fail, r.err.fail = cancel, cancel
-	tmpQuota := rootfs.NewQuota(r.b.o.Quota)
 	started := false
 	for i, step := range r.spec.Steps {
 		p := interp.Program{
@@ -151,8 +134,8 @@ func (r *run) steps(ctx context.Context) error {
 			Stdout:      &r.out,
 			Stderr:      &r.err,
 			Data:        interp.Mount{Root: r.sb.Data, Quota: r.sb.Quota},
-			Tmp:         interp.Mount{Root: r.tmp, Quota: tmpQuota},
-			Entry:       r.entry,
+			Tmp:         interp.Mount{Root: r.scratch.Tmp, Quota: r.scratch.TmpQuota},
+			Entry:       r.scratch.Entry,
 			MemoryBytes: r.spec.Limits.MemoryBytes,
 			FuelLimit:   r.fuelLeft(),
 			Started:     start,
@@ -284,7 +267,11 @@ func (r *run) collect(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	d := changes.Diff(r.before, r.scan(ctx), r.spec.Collect)
+	after := r.scan(ctx)
+	if after != nil && after == r.before {
+		return // the very same: nothing was written
+	}
+	d := changes.Diff(r.before, after, r.spec.Collect)
 	r.result.Changed, r.result.Deleted, r.result.Skipped, r.result.CollectFailed = d.Changed, d.Deleted, d.Skipped, d.Failed
 	for _, e := range d.Changed {
 		r.result.Usage.BytesOut += e.Size
@@ -293,7 +280,7 @@ func (r *run) collect(ctx context.Context) {
 
 // scan returns nil when the tree cannot be read, which is not an empty tree.
 func (r *run) scan(ctx context.Context) *changes.Snapshot {
-	s, err := r.sb.Index.Scan(ctx, r.sb.Data, changes.ScanOptions{
+	s, err := r.sb.Files(ctx, changes.ScanOptions{
 		Exclude:        r.spec.Collect.Exclude,
 		MaxDigestBytes: changes.Defaults(r.spec.Collect).MaxFileBytes,
 	})
@@ -305,13 +292,8 @@ func (r *run) scan(ctx context.Context) *changes.Snapshot {
 }
 
 func (r *run) clean() {
-	for _, root := range []*os.Root{r.entry, r.tmp} {
-		if root != nil {
-			root.Close()
-		}
-	}
-	if r.remove != nil {
-		if err := r.remove(); err != nil {
+	if r.scratch != nil {
+		if err := r.scratch.Close(); err != nil {
 			r.b.o.Log.Warn("a run directory stays until the next start", "run", r.spec.RunID, "error", err)
 		}
 	}

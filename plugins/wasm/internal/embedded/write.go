@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
@@ -39,7 +38,8 @@ func place(ctx context.Context, sb *store.Sandbox, rel string, opts backend.Writ
 	if rel == "." {
 		return backend.Entry{}, errNotFile
 	}
-	f, err := os.CreateTemp(sb.Work(), "put-*")
+	dir, work := sb.Staged()
+	f, err := os.CreateTemp(dir, "put-*")
 	if err != nil {
 		return backend.Entry{}, fmt.Errorf("stage: %w", err)
 	}
@@ -61,13 +61,16 @@ func place(ctx context.Context, sb *store.Sandbox, rel string, opts backend.Writ
 	if err := f.Chmod(mode | 0o600); err != nil {
 		return backend.Entry{}, err
 	}
-	if err := makeDirs(sb, path.Dir(rel)); err != nil {
+	if err := sb.Tree.MakeDirs(path.Dir(rel)); err != nil {
 		return backend.Entry{}, err
 	}
 	// Give back what was charged in advance beyond the content.
 	sb.Quota.Release(w.charged-size, 0)
 	w.charged = size
-	if err := moveIn(sb, staged, rel, opts.Exclusive); err != nil {
+	err = sb.Tree.Install(rel, func(dir *os.File, base string) error {
+		return renameInto(work, path.Base(staged), dir, base, opts.Exclusive)
+	})
+	if err != nil {
 		return backend.Entry{}, err
 	}
 	info, err := f.Stat()
@@ -77,44 +80,6 @@ func place(ctx context.Context, sb *store.Sandbox, rel string, opts backend.Writ
 	e := entry(path.Join(backend.DataDir, rel), info)
 	e.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return e, nil
-}
-
-// moveIn renames a staged file to its name in the sandbox. The parent is opened
-// through the data root, so no link leads elsewhere; the last component is
-// replaced, never followed.
-func moveIn(sb *store.Sandbox, staged, rel string, exclusive bool) error {
-	parent, err := sb.Data.Open(path.Dir(rel))
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	var freed int64
-	entries := int64(1)
-	if old, err := sb.Data.Lstat(rel); err == nil {
-		if old.IsDir() {
-			return errNotFile
-		}
-		entries = 0
-		if old.Mode().IsRegular() && links(old) == 1 {
-			freed = old.Size()
-		}
-	}
-	if err := sb.Quota.Charge(0, entries); err != nil {
-		return err
-	}
-	if err := renameInto(staged, parent, path.Base(rel), exclusive); err != nil {
-		sb.Quota.Release(0, entries)
-		return err
-	}
-	sb.Quota.Release(freed, 0)
-	return nil
-}
-
-func links(info fs.FileInfo) uint64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink)
-	}
-	return 1
 }
 
 // chargeStep is how much is charged at a time.

@@ -25,8 +25,12 @@ func NewTree(root *os.Root, q *Quota) Tree { return Tree{fs: New(root, q, Option
 // ErrPath says that a path is longer or deeper than the limits allow.
 var ErrPath = errors.New("path too long or too deep")
 
-// ErrIsDir says that a directory is where a file should be.
-var ErrIsDir = errors.New("is a directory")
+// ErrIsDir says that a directory is where a file should be, ErrNotDir that
+// something else is where a directory should be.
+var (
+	ErrIsDir  = errors.New("is a directory")
+	ErrNotDir = errors.New("is no directory")
+)
 
 // check holds a path against the limits on what is made.
 func (t Tree) check(p string) error {
@@ -37,7 +41,7 @@ func (t Tree) check(p string) error {
 }
 
 // MakeDirs makes the directory p and its missing parents. A directory that is
-// there is success, anything else at its place fs.ErrExist.
+// there is success, anything else at its place ErrNotDir.
 func (t Tree) MakeDirs(p string) error {
 	if err := t.check(p); err != nil {
 		return err
@@ -56,7 +60,7 @@ func (t Tree) makeDirs(p string) error {
 	case err == nil && info.IsDir():
 		return nil
 	case err == nil:
-		return &fs.PathError{Op: "mkdir", Path: p, Err: fs.ErrExist}
+		return ErrNotDir
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

@@ -8,85 +8,189 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
+	"golang.org/x/sys/unix"
 )
 
 // Sandbox is a sandbox in use. Release it when the call is over.
 type Sandbox struct {
-	// Record is as it was when the sandbox was opened: Expires may be older than
-	// what Look says.
+	// Record is as it was when the sandbox was opened; its Expires may have moved
+	// (see Expires).
 	Record Record
 	// Data is its /mnt/data. The store closes it.
 	Data *os.Root
 	// Quota is the account of Data, shared by everything that writes there.
 	Quota *rootfs.Quota
+	// Tree is the host's way to change Data under that account.
+	Tree rootfs.Tree
 	// Index holds digests of Data.
 	Index *changes.Index
 
 	store *Store
 	key   key
-	dir   string
+	path  string
+	dir   *os.File // locked, shared, while refs > 0
 
 	// turn holds one token while no run has the sandbox.
 	turn   chan struct{}
 	ctx    context.Context // ends when the sandbox is deleted
 	cancel context.CancelCauseFunc
+	files  scanned
+
+	mu      sync.Mutex
+	seen    seen
+	expires time.Time
+
 	refs   int           // under store.mu
+	weight int           // what it counts for in store.weight while idle
 	gone   bool          // deleted or evicted; under store.mu
 	lost   bool          // deleted; under store.mu
 	unused chan struct{} // closed when gone and unused
 }
 
-var errClosed = errors.New("the sandbox store is closed")
+var (
+	errClosed = errors.New("the sandbox store is closed")
+	errBusy   = errors.New("another process is about to end the sandbox, and does not")
+)
 
-// Get takes a sandbox into use.
-func (s *Store) Get(config, id string) (*Sandbox, error) {
-	for {
-		r, _, err := s.Look(config, id)
-		if err != nil {
-			return nil, err
-		}
-		b, err := s.get(key{config, id}, r)
-		if err == nil {
-			return b, nil
-		}
-		// It may have been deleted while it was opened, and its name taken again.
-		again, _, gone := s.Look(config, id)
-		switch {
-		case errors.Is(gone, ErrAbsent):
-			return nil, ErrAbsent
-		case gone != nil || again.Created.Equal(r.Created):
-			return nil, err
-		}
+// Get waits for another process that looks at a sandbox under its exclusive lock:
+// microseconds, unless that process is frozen.
+const (
+	busyAttempts = 200
+	busyPause    = 5 * time.Millisecond
+)
+
+// Create makes a sandbox, all of it or nothing, and returns it in use. With a
+// snapshot its data are that snapshot's, which must exist.
+func (s *Store) Create(ctx context.Context, config, id string, r Record, snapshot string) (*Sandbox, error) {
+	k := key{config, id}
+	if !k.ok() {
+		return nil, fmt.Errorf("config %q, id %q: must match %s", config, id, nameRule)
 	}
+	r.Schema, r.Config, r.ID, r.Created = recordSchema, config, id, s.now().UTC()
+	stage := filepath.Join(s.work, randomName())
+	b, err := s.stage(ctx, stage, k, r, snapshot)
+	if err == nil {
+		// The lock is held before the sandbox can be seen.
+		err = moveTo(stage, b.path)
+	}
+	if err != nil {
+		if b != nil {
+			b.lost = true
+			b.shut()
+		}
+		return nil, errors.Join(fmt.Errorf("create sandbox: %w", err), os.RemoveAll(stage))
+	}
+	return s.enter(b)
 }
 
-func (s *Store) get(k key, r Record) (*Sandbox, error) {
-	b, err := s.opened(k)
-	if b != nil || err != nil {
-		return b, err
+// moveTo moves a finished directory to its place, which must be free.
+func moveTo(stage, path string) error {
+	err := os.Rename(stage, path)
+	if errors.Is(absent(err), ErrAbsent) { // the first of its config
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			err = os.Rename(stage, path)
+		}
 	}
-	// Opening walks the tree to measure it, so it happens outside the lock.
-	fresh, err := s.load(k, r)
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENOTEMPTY) {
+		return ErrExists
+	}
+	return err
+}
+
+// stage makes a sandbox in a directory of this process and opens it.
+func (s *Store) stage(ctx context.Context, stage string, k key, r Record, snapshot string) (*Sandbox, error) {
+	data := filepath.Join(stage, "data")
+	err := os.Mkdir(stage, 0o700)
+	if err == nil {
+		err = os.Mkdir(data, 0o700)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		fresh.shut()
-		return nil, errClosed
+	b, err := s.openDir(stage, k, r)
+	if err != nil {
+		return nil, err
 	}
-	if b := s.open[k]; b != nil { // somebody was faster
-		fresh.shut()
-		b.use()
-		return b, nil
+	if snapshot != "" {
+		err = s.restore(ctx, k.config, snapshot, b)
 	}
-	fresh.refs = 1
-	s.open[k] = fresh
-	return fresh, nil
+	if err == nil {
+		err = writeRecord(stage, r, r.Created)
+	}
+	if err == nil {
+		b.seen, err = lookRecord(stage)
+	}
+	return b, err
+}
+
+// openDir opens the sandbox that dir holds, or will be moved from there. Its
+// account is empty.
+func (s *Store) openDir(dir string, k key, r Record) (*Sandbox, error) {
+	f, err := lockDir(dir, unix.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(filepath.Join(dir, "data"))
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	limits := s.quota
+	if n := r.Limits.DiskBytes; n > 0 && (limits.Bytes == 0 || n < limits.Bytes) {
+		limits.Bytes = n
+	}
+	if n := r.Limits.DiskFiles; n > 0 && (limits.Entries == 0 || n < limits.Entries) {
+		limits.Entries = n
+	}
+	b := &Sandbox{
+		Record: r, Data: root, Quota: rootfs.NewQuota(limits), Index: &changes.Index{},
+		store: s, key: k, path: s.path(k), dir: f, expires: r.Expires,
+		turn: make(chan struct{}, 1), unused: make(chan struct{}),
+	}
+	b.Tree = rootfs.NewTree(root, b.Quota)
+	b.turn <- struct{}{}
+	b.ctx, b.cancel = context.WithCancelCause(context.Background())
+	return b, nil
+}
+
+// Get takes a sandbox into use.
+func (s *Store) Get(config, id string) (*Sandbox, error) {
+	k := key{config, id}
+	if !k.ok() {
+		return nil, ErrAbsent
+	}
+	for range busyAttempts {
+		b, err := s.opened(k)
+		if b != nil {
+			var same bool
+			if same, err = b.refresh(); same {
+				return b, nil
+			}
+			b.Release()
+			if err != nil && !errors.Is(err, ErrAbsent) {
+				return nil, err
+			}
+			// Another process ended it, and the name may be taken again.
+			s.forgetThis(b)
+		} else if err == nil {
+			if b, err = s.load(k); err == nil {
+				return s.enter(b)
+			}
+		}
+		switch {
+		case errors.Is(err, errMoved):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			time.Sleep(busyPause)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return nil, errBusy
 }
 
 // opened takes a sandbox into use that is open already; nil when it is not.
@@ -97,38 +201,125 @@ func (s *Store) opened(k key) (*Sandbox, error) {
 		return nil, errClosed
 	}
 	b := s.open[k]
-	if b != nil {
-		b.use()
+	if b == nil {
+		return nil, nil
+	}
+	return b, b.use()
+}
+
+// use adds a reference; the caller holds store.mu. It fails, and adds none, when
+// another process has the exclusive lock.
+func (b *Sandbox) use() error {
+	if b.refs > 0 {
+		b.refs++
+		return nil
+	}
+	if err := unix.Flock(int(b.dir.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return err
+	}
+	b.refs = 1
+	b.store.unidle(b)
+	return nil
+}
+
+// unidle takes b off the idle list, if it is there; the caller holds s.mu.
+func (s *Store) unidle(b *Sandbox) {
+	if i := slices.Index(s.idle, b); i >= 0 {
+		s.idle = slices.Delete(s.idle, i, i+1)
+		s.weight -= b.weight
+	}
+}
+
+// refresh reports whether b still is the sandbox of its name. One that is in the
+// hands of this process may have been touched, prolonged or ended by another.
+func (b *Sandbox) refresh() (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, err := lookRecord(b.path)
+	if err != nil || now == b.seen {
+		return err == nil, err
+	}
+	r, now, err := read(b.path, b.key)
+	if err != nil || !r.Created.Equal(b.Record.Created) {
+		return false, err
+	}
+	b.seen, b.expires = now, r.Expires
+	return true, nil
+}
+
+// errMoved says that a sandbox went away, or another one came, while it was opened.
+var errMoved = errors.New("the sandbox was replaced while it was opened")
+
+// load opens a sandbox from its directory.
+func (s *Store) load(k key) (*Sandbox, error) {
+	path := s.path(k)
+	r, seen, err := read(path, k)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.openDir(path, k, r)
+	if err != nil {
+		return nil, fmt.Errorf("open sandbox: %w", absent(err))
+	}
+	b.seen = seen
+	err = b.samePlace()
+	if err == nil {
+		if err = b.Quota.Measure(b.ctx, b.Data); err != nil {
+			err = fmt.Errorf("measure sandbox: %w", err)
+		}
+	}
+	if err != nil {
+		b.lost = true
+		b.shut()
+		return nil, err
+	}
+	if saved, err := os.ReadFile(filepath.Join(path, indexFile)); err == nil {
+		_ = json.Unmarshal(saved, b.Index) // a damaged index is an empty one
 	}
 	return b, nil
 }
 
-// use adds a reference; the caller holds store.mu.
-func (b *Sandbox) use() {
-	if b.refs++; b.refs == 1 {
-		b.store.idle = slices.DeleteFunc(b.store.idle, func(x *Sandbox) bool { return x == b })
+// samePlace makes sure that what was opened, piece by piece, is one sandbox: the
+// directory that is locked is still at its place, and so it was all the time.
+func (b *Sandbox) samePlace() error { return inPlace(b.dir, b.path) }
+
+func inPlace(dir *os.File, path string) error {
+	mine, err := dir.Stat()
+	if err != nil {
+		return err
 	}
+	there, err := os.Lstat(path)
+	switch {
+	case errors.Is(absent(err), ErrAbsent):
+		return errMoved // the next attempt tells whether anything is there
+	case err != nil:
+		return err
+	case !os.SameFile(mine, there):
+		return errMoved
+	}
+	return nil
 }
 
-func (s *Store) load(k key, r Record) (*Sandbox, error) {
-	dir := s.path(k.config, k.id)
-	root, err := os.OpenRoot(filepath.Join(dir, "data"))
-	if err != nil {
-		return nil, fmt.Errorf("open sandbox: %w", err)
-	}
-	b := &Sandbox{
-		Record: r, Data: root, Quota: rootfs.NewQuota(s.quota), Index: &changes.Index{},
-		store: s, key: k, dir: dir, turn: make(chan struct{}, 1), unused: make(chan struct{}),
-	}
-	b.turn <- struct{}{}
-	b.ctx, b.cancel = context.WithCancelCause(context.Background())
-	if err := b.Quota.Measure(b.ctx, root); err != nil {
+// enter makes a sandbox that was just opened known, in use, or returns the one
+// that somebody else opened meanwhile.
+func (s *Store) enter(b *Sandbox) (*Sandbox, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		b.shut()
-		return nil, fmt.Errorf("measure sandbox: %w", err)
+		return nil, errClosed
 	}
-	if saved, err := os.ReadFile(filepath.Join(dir, "index.json")); err == nil {
-		_ = json.Unmarshal(saved, b.Index) // a damaged index is an empty one
+	if old := s.open[b.key]; old != nil {
+		if old.Record.Created.Equal(b.Record.Created) && old.use() == nil {
+			b.lost = true // its index is empty; the other's is not
+			b.shut()
+			return old, nil
+		}
+		old.cancel(errDeleted) // it is no longer what has the name
+		s.drop(old)
 	}
+	b.refs = 1
+	s.open[b.key] = b
 	return b, nil
 }
 
@@ -136,52 +327,90 @@ func (s *Store) load(k key, r Record) (*Sandbox, error) {
 func (b *Sandbox) Release() {
 	s := b.store
 	s.mu.Lock()
+	var evicted []*Sandbox
 	b.refs--
-	var evicted *Sandbox
 	switch {
 	case b.refs > 0:
 	case b.gone || s.closed:
-		evicted = b
+		evicted = append(evicted, b)
 	default:
+		_ = unix.Flock(int(b.dir.Fd()), unix.LOCK_UN)
+		b.weight = b.files.len()
 		s.idle = append(s.idle, b)
-		if len(s.idle) > maxIdle {
-			evicted = s.idle[0]
-			s.idle = s.idle[1:]
-			evicted.gone = true
-			delete(s.open, evicted.key)
+		s.weight += b.weight
+		for len(s.idle) > maxIdle || s.weight > maxIdleFiles && len(s.idle) > 0 {
+			old := s.idle[0]
+			s.unidle(old)
+			old.gone = true
+			delete(s.open, old.key)
+			evicted = append(evicted, old)
 		}
 	}
 	s.mu.Unlock()
-	if evicted != nil {
-		evicted.shut()
+	for _, old := range evicted {
+		old.shut()
 	}
 }
 
-// forget takes a sandbox out of the store's hands; nil when it was not open.
+// forget takes the deleted sandbox of a name out of the store's hands; nil when it
+// was not open.
 func (s *Store) forget(k key) *Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.open[k]
-	if b == nil {
-		return nil
-	}
-	delete(s.open, k)
-	b.gone, b.lost = true, true
-	if b.refs == 0 {
-		s.idle = slices.DeleteFunc(s.idle, func(x *Sandbox) bool { return x == b })
-		defer b.shut()
+	if b != nil {
+		s.drop(b)
 	}
 	return b
 }
 
-// shut saves the index and gives up the descriptor. Nobody uses b any more.
+// forgetThis is forget for one that turned out to be gone.
+func (s *Store) forgetThis(b *Sandbox) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[b.key] == b {
+		s.drop(b)
+		b.cancel(errDeleted)
+	}
+}
+
+// drop is forget with s.mu held.
+func (s *Store) drop(b *Sandbox) {
+	delete(s.open, b.key)
+	b.gone, b.lost = true, true
+	if b.refs == 0 {
+		s.unidle(b)
+		b.shut()
+	}
+}
+
+// indexFile is the name of the index in a sandbox's directory.
+const indexFile = "index.json"
+
+// shut saves the index and gives up the descriptors. Nobody uses b any more.
 func (b *Sandbox) shut() {
-	if saved, err := json.Marshal(b.Index); err == nil && !b.lost {
-		_ = replaceFile(filepath.Join(b.dir, "index.json"), saved) // a cache
+	if !b.lost && b.files.ever() {
+		if saved, err := json.Marshal(b.Index); err == nil {
+			_ = replaceFile(filepath.Join(b.path, indexFile), saved) // a cache
+		}
 	}
 	b.cancel(nil)
 	b.Data.Close()
+	b.dir.Close()
 	close(b.unused)
+}
+
+// replaceFile writes a file as a whole or not at all.
+func replaceFile(path string, b []byte) error {
+	tmp := path + "." + randomName()
+	err := os.WriteFile(tmp, b, 0o600)
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return nil
 }
 
 // Turn waits until no other run has the sandbox, first come first served, and
@@ -207,11 +436,48 @@ func (b *Sandbox) Turn(ctx context.Context) (context.Context, func(), error) {
 // Deleted reports whether the sandbox was deleted while in use.
 func (b *Sandbox) Deleted() bool { return errors.Is(context.Cause(b.ctx), errDeleted) }
 
+// touchEvery is how exact the last activity is: nobody ends a sandbox because of
+// a second.
+const touchEvery = time.Second
+
 // Touch notes activity.
 func (b *Sandbox) Touch() {
-	_ = touch(b.dir, b.store.now()) // fails only when the sandbox was deleted meanwhile
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.store.now()
+	if d := now.Sub(time.Unix(0, b.seen.active)); d >= 0 && d < touchEvery {
+		return
+	}
+	if setActive(filepath.Join(b.path, recordFile), now) == nil { // it may be deleted by now
+		b.seen.active = now.UnixNano()
+	}
 }
 
-// Work is the directory for files on their way into Data. It is on the same file
-// system.
-func (b *Sandbox) Work() string { return b.store.work }
+// Active returns the last activity, and when the sandbox ends by itself; zero is
+// never.
+func (b *Sandbox) Active() (active, expires time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Unix(0, b.seen.active), b.expires
+}
+
+// SetExpires changes when the sandbox ends by itself; zero is never.
+func (b *Sandbox) SetExpires(at time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r, _, err := read(b.path, b.key)
+	if err != nil {
+		return err
+	}
+	r.Expires = at
+	if err := writeRecord(b.path, r, b.store.now()); err != nil {
+		return fmt.Errorf("prolong sandbox: %w", err)
+	}
+	b.expires = at
+	b.seen, err = lookRecord(b.path)
+	return err
+}
+
+// Staged is a directory for files on their way into Data, on the same file system,
+// and the same directory opened. Both belong to the store.
+func (b *Sandbox) Staged() (path string, dir *os.File) { return b.store.work, b.store.workDir }

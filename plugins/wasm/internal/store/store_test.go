@@ -33,7 +33,7 @@ func record(id string) Record {
 
 func create(t *testing.T, s *Store, id string) *Sandbox {
 	t.Helper()
-	b, err := s.Create("c", id, record(id))
+	b, err := s.Create(t.Context(), "c", id, record(id), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestCreateTwiceIsOneSandbox(t *testing.T) {
 	errs := make(chan error, 8)
 	for range cap(errs) {
 		wg.Go(func() {
-			b, err := s.Create("c", "same", record("same"))
+			b, err := s.Create(t.Context(), "c", "same", record("same"), "")
 			if err == nil {
 				b.Release()
 			}
@@ -105,10 +105,10 @@ func TestCreateTwiceIsOneSandbox(t *testing.T) {
 func TestNamesThatAreNoDirectories(t *testing.T) {
 	s := open(t, t.TempDir())
 	for _, n := range []string{"", ".", "..", "a/b", "../c", "a\x00", "a b", string(make([]byte, 65))} {
-		if _, err := s.Create("c", n, record(n)); err == nil {
+		if _, err := s.Create(t.Context(), "c", n, record(n), ""); err == nil {
 			t.Errorf("Create(%q) succeeded", n)
 		}
-		if _, err := s.Create(n, "x", record("x")); err == nil {
+		if _, err := s.Create(t.Context(), n, "x", record("x"), ""); err == nil {
 			t.Errorf("Create in config %q succeeded", n)
 		}
 		if _, _, err := s.Look("c", n); !errors.Is(err, ErrAbsent) {
@@ -183,10 +183,10 @@ func TestTurnIsFairAndEndsWithItsContext(t *testing.T) {
 	done()
 }
 
-func TestOpenCleansAfterTheDeadAndSparesTheLiving(t *testing.T) {
+func TestCleanRemovesTheDeadAndSparesTheLiving(t *testing.T) {
 	dir := t.TempDir()
 	living := open(t, dir)
-	run, remove, err := living.Dir()
+	run, err := living.Scratch()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,16 +197,18 @@ func TestOpenCleansAfterTheDeadAndSparesTheLiving(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open(t, dir)
+	if err := open(t, dir).Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, d := range []string{dead, trash} {
 		if _, err := os.Stat(d); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is still there: %v", d, err)
 		}
 	}
-	if _, err := os.Stat(run); err != nil {
+	if _, err := os.Stat(run.dir); err != nil {
 		t.Errorf("a run directory of a living process was taken away: %v", err)
 	}
-	if err := remove(); err != nil {
+	if err := run.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -219,7 +221,7 @@ func TestDamagedRecords(t *testing.T) {
 	} {
 		b := create(t, s, id)
 		b.Release()
-		if err := os.WriteFile(filepath.Join(s.path("c", id), "record.json"), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.path(key{"c", id}), recordFile), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Get("c", id); err == nil || errors.Is(err, ErrAbsent) {
@@ -254,7 +256,7 @@ func TestActivity(t *testing.T) {
 	if _, active, err := s.Look("c", "x"); err != nil || !active.Equal(at) {
 		t.Errorf("active = %v, %v, want %v", active, err, at)
 	}
-	if err := s.SetExpires("c", "x", at.Add(time.Hour)); err != nil {
+	if err := b.SetExpires(at.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if r, _, err := s.Look("c", "x"); err != nil || !r.Expires.Equal(at.Add(time.Hour)) {
@@ -273,7 +275,7 @@ func TestHammer(t *testing.T) {
 				id := fmt.Sprintf("s%d", (w+i)%ids)
 				switch i % 4 {
 				case 0:
-					if b, err := s.Create("c", id, record(id)); err == nil {
+					if b, err := s.Create(context.Background(), "c", id, record(id), ""); err == nil {
 						b.Release()
 					} else if !errors.Is(err, ErrExists) && !errors.Is(err, ErrAbsent) {
 						t.Error(err)
@@ -301,6 +303,9 @@ func TestHammer(t *testing.T) {
 		if err := s.Delete(context.Background(), "c", fmt.Sprintf("s%d", i)); err != nil && !errors.Is(err, ErrAbsent) {
 			t.Error(err)
 		}
+	}
+	if err := s.Clean(t.Context()); err != nil { // what a Get held at that moment
+		t.Error(err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(s.dir, "trash")); len(left) != 0 {
 		t.Errorf("trash holds %d entries", len(left))
