@@ -33,7 +33,7 @@ type place struct {
 }
 
 // newPlace sets env, NAME=value, beside what the program needs.
-func newPlace(t *testing.T, env ...string) place {
+func newPlace(t testing.TB, env ...string) place {
 	t.Helper()
 	need(t)
 	// Not t.TempDir, whose names hold those of tests: paths of sockets are short.
@@ -56,7 +56,7 @@ func newPlace(t *testing.T, env ...string) place {
 }
 
 // mustBeClean fails the test for every temporary file and every process left.
-func (p place) mustBeClean(t *testing.T) {
+func (p place) mustBeClean(t testing.TB) {
 	t.Helper()
 	entries, err := os.ReadDir(p.tmp)
 	if err != nil {
@@ -102,7 +102,7 @@ type result struct {
 
 // run runs a command to its end, with the flags that every one takes added
 // before the arguments of FILE.
-func (p place) run(t *testing.T, stdin string, args ...string) result {
+func (p place) run(t testing.TB, stdin string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -156,7 +156,7 @@ type server struct {
 const testKey = "a-key-of-the-test"
 
 // serve starts a server and waits until it listens, not until it is ready.
-func (p place) serve(t *testing.T, args ...string) *server {
+func (p place) serve(t testing.TB, args ...string) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -192,7 +192,7 @@ func (p place) serve(t *testing.T, args ...string) *server {
 }
 
 // ready waits until a run would succeed.
-func (s *server) ready(t *testing.T) *server {
+func (s *server) ready(t testing.TB) *server {
 	t.Helper()
 	s.eventually(t, "health is 200", func() bool {
 		r, err := s.request(t.Context(), http.MethodGet, "/v1/exec/health", "", "")
@@ -202,7 +202,7 @@ func (s *server) ready(t *testing.T) *server {
 }
 
 // eventually polls until ok or until the server ends.
-func (s *server) eventually(t *testing.T, what string, ok func() bool) {
+func (s *server) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -249,7 +249,7 @@ func (s *server) do(req *http.Request) (reply, error) {
 }
 
 // must is request, with a failure of the connection failing the test.
-func (s *server) must(t *testing.T, method, path, key, body string) reply {
+func (s *server) must(t testing.TB, method, path, key, body string) reply {
 	t.Helper()
 	r, err := s.request(t.Context(), method, path, key, body)
 	if err != nil {
@@ -280,7 +280,7 @@ func program(code string) string {
 }
 
 // python runs a program and wants 200.
-func (s *server) python(t *testing.T, code string) answer {
+func (s *server) python(t testing.TB, code string) answer {
 	t.Helper()
 	r := s.must(t, http.MethodPost, "/v1/exec", s.key, program(code))
 	if r.status != http.StatusOK {
@@ -289,7 +289,7 @@ func (s *server) python(t *testing.T, code string) answer {
 	return decode(t, r.body)
 }
 
-func decode(t *testing.T, body string) answer {
+func decode(t testing.TB, body string) answer {
 	t.Helper()
 	var a answer
 	if err := json.Unmarshal([]byte(body), &a); err != nil {
@@ -299,7 +299,7 @@ func decode(t *testing.T, body string) answer {
 }
 
 // signal sends a signal.
-func (s *server) signal(t *testing.T, sig syscall.Signal) {
+func (s *server) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 }
 
 // stop sends SIGTERM and wants a clean end.
-func (s *server) stop(t *testing.T) {
+func (s *server) stop(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGTERM)
 	s.wait(t, 0)
@@ -315,7 +315,7 @@ func (s *server) stop(t *testing.T) {
 }
 
 // wait waits for the end and wants an exit code.
-func (s *server) wait(t *testing.T, code int) {
+func (s *server) wait(t testing.TB, code int) {
 	t.Helper()
 	select {
 	case <-s.exited:
@@ -328,7 +328,7 @@ func (s *server) wait(t *testing.T, code int) {
 }
 
 // config writes a configuration file into the place and returns its path.
-func (p place) config(t *testing.T, text string) string {
+func (p place) config(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(p.data), "caisson.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -338,7 +338,7 @@ func (p place) config(t *testing.T, text string) string {
 }
 
 // ledger runs `caisson ledger` and wants success.
-func (p place) ledger(t *testing.T, args ...string) string {
+func (p place) ledger(t testing.TB, args ...string) string {
 	t.Helper()
 	r := p.run(t, "", p.flags(append([]string{"ledger"}, args...)...)...)
 	if r.code != 0 {
@@ -347,7 +347,7 @@ func (p place) ledger(t *testing.T, args ...string) string {
 	return r.stdout
 }
 
-func wantStatus(t *testing.T, what string, r reply, status int, contains string) {
+func wantStatus(t testing.TB, what string, r reply, status int, contains string) {
 	t.Helper()
 	if r.status != status || !strings.Contains(r.body, contains) {
 		t.Errorf("%s: %d %q, want %d with %q", what, r.status, r.body, status, contains)

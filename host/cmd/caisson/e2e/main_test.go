@@ -66,7 +66,7 @@ func prepare(dir string) error {
 
 // need ends the test with the reason why it cannot run: skipped where somebody
 // tries a single package, failed where everything must be there.
-func need(t *testing.T) {
+func need(t testing.TB) {
 	t.Helper()
 	switch {
 	case missing == "":
