@@ -149,8 +149,10 @@ lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 	@$(need-npm)
 	tools/lint.sh
 
-bench: need-go packs ## run benchmarks; BENCH=regexp chooses
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+bench: need-go build packs ## run benchmarks and write docs/performance.md; BENCH=regexp only runs
+	@$(GO) -C tools build -o ../bin/performance ./performance
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./... | \
+		$(if $(filter .,$(BENCH)),bin/performance docs/performance.md,cat)
 
 fuzz: need-go ## run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)
