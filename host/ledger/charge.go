@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -28,7 +27,7 @@ func (l *Ledger) Reserve(ctx context.Context, payer host.Payer, act host.Act, ce
 		return c, nil
 	}
 	c.debit.cents = cents
-	err := l.write(ctx, l.quick, func(ctx context.Context, tx *sql.Tx) error {
+	err := l.write(ctx, l.quick, func(ctx context.Context, tx *txn) error {
 		return l.hold(ctx, tx, c.debit)
 	})
 	switch {
@@ -42,7 +41,7 @@ func (l *Ledger) Reserve(ctx context.Context, payer host.Payer, act host.Act, ce
 }
 
 // hold authorises d against the wallet and writes the hold.
-func (l *Ledger) hold(ctx context.Context, tx *sql.Tx, d debit) error {
+func (l *Ledger) hold(ctx context.Context, tx *txn, d debit) error {
 	now := l.now()
 	if _, err := tx.ExecContext(ctx, "DELETE FROM holds WHERE wallet = ? AND expires <= ?", d.wallet, millis(now)); err != nil {
 		return fmt.Errorf("drop expired holds: %w", err)
@@ -109,7 +108,7 @@ func (c *charge) Started(ctx context.Context, u host.Usage) error {
 		d.usage.RunID = d.hold
 	}
 	// Unbilled and expired charges have no hold row yet or any more.
-	err := c.ledger.write(ctx, c.ledger.quick, func(ctx context.Context, tx *sql.Tx) error {
+	err := c.ledger.write(ctx, c.ledger.quick, func(ctx context.Context, tx *txn) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO holds (id, owner, wallet, act, cents, started, run_id, org, user, project, session, request_id)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -156,7 +155,7 @@ func (c *charge) Release() {
 		if c.debit.cents == 0 {
 			return
 		}
-		err := c.ledger.write(ctx, c.ledger.quick, func(ctx context.Context, tx *sql.Tx) error {
+		err := c.ledger.write(ctx, c.ledger.quick, func(ctx context.Context, tx *txn) error {
 			_, err := tx.ExecContext(ctx, "DELETE FROM holds WHERE id = ?", c.debit.hold)
 			return err
 		})

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -31,7 +30,7 @@ type debit struct {
 
 // write records d, takes its money and removes its hold. The run id makes it
 // safe to repeat: a second record of one run is no record and no payment.
-func (d debit) write(ctx context.Context, tx *sql.Tx) error {
+func (d debit) write(ctx context.Context, tx *txn) error {
 	u := d.usage
 	res, err := tx.ExecContext(ctx, `
 		INSERT INTO usage (at, act, run_id, wallet, org, user, project, session, request_id,
@@ -151,7 +150,7 @@ func (l *Ledger) settleDead(ctx context.Context) error {
 func (l *Ledger) settleOwner(ctx context.Context, id string) error {
 	var lost []debit
 	var released int64
-	err := l.write(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error {
+	err := l.write(ctx, l.durable, func(ctx context.Context, tx *txn) error {
 		var err error
 		if lost, err = startedHolds(ctx, tx, id); err != nil {
 			return err
@@ -176,7 +175,7 @@ func (l *Ledger) settleOwner(ctx context.Context, id string) error {
 }
 
 // startedHolds reads the debts of an owner as lost debits.
-func startedHolds(ctx context.Context, tx *sql.Tx, owner string) ([]debit, error) {
+func startedHolds(ctx context.Context, tx *txn, owner string) ([]debit, error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, wallet, act, cents, run_id, org, user, project, session, request_id
 		FROM holds WHERE owner = ? AND started IS NOT NULL`, owner)

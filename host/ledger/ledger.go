@@ -52,7 +52,8 @@ type Ledger struct {
 
 	// Three pools on one file. The writers hold one connection each: quick
 	// commits without waiting for the disk, durable waits; reads is read-only.
-	quick, durable, reads *sql.DB
+	quick, durable *writer
+	reads          *sql.DB
 
 	// turn is held by the writer of this process; it orders writers by arrival
 	// where SQLite's own lock would have them poll.
@@ -117,16 +118,16 @@ func open(ctx context.Context, path string, opt Options) (_ *Ledger, err error) 
 	if l.owner, err = newOwner(l.dir); err != nil {
 		return nil, err
 	}
-	if l.durable, err = pool(path, 1, "synchronous(FULL)"); err != nil {
+	if l.durable, err = newWriter(path, "synchronous(FULL)"); err != nil {
 		return nil, err
 	}
-	if l.quick, err = pool(path, 1, "synchronous(NORMAL)"); err != nil {
+	if l.quick, err = newWriter(path, "synchronous(NORMAL)"); err != nil {
 		return nil, err
 	}
 	if l.reads, err = pool(path, 4, "query_only(1)"); err != nil {
 		return nil, err
 	}
-	if err := l.write(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error { return migrate(ctx, tx) }); err != nil {
+	if err := l.write(ctx, l.durable, func(ctx context.Context, tx *txn) error { return migrate(ctx, tx.Tx) }); err != nil {
 		return nil, err
 	}
 	if err := l.settleDead(ctx); err != nil {
@@ -167,7 +168,7 @@ func (l *Ledger) Close() error {
 	l.closed = true
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err := transact(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error {
+	err := transact(ctx, l.durable, func(ctx context.Context, tx *txn) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM holds WHERE owner = ? AND started IS NULL", l.owner.id)
 		return err
 	})
@@ -183,9 +184,12 @@ func (l *Ledger) Close() error {
 // shut closes what open opened.
 func (l *Ledger) shut() error {
 	var errs []error
-	for _, db := range []*sql.DB{l.reads, l.quick, l.durable} {
-		if db != nil {
-			errs = append(errs, db.Close())
+	if l.reads != nil {
+		errs = append(errs, l.reads.Close())
+	}
+	for _, w := range []*writer{l.quick, l.durable} {
+		if w != nil {
+			errs = append(errs, w.close())
 		}
 	}
 	if l.owner != nil {
@@ -196,10 +200,10 @@ func (l *Ledger) shut() error {
 
 var errClosed = errors.New("the ledger is closed")
 
-// write runs fn in a write transaction of db, within patience and ctx. It
+// write runs fn in a write transaction of w, within patience and ctx. It
 // either commits all of fn and returns nil, or changes nothing. A success is
 // the moment to write owed debits too.
-func (l *Ledger) write(ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) error) error {
+func (l *Ledger) write(ctx context.Context, w *writer, fn func(context.Context, *txn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
@@ -211,7 +215,7 @@ func (l *Ledger) write(ctx context.Context, db *sql.DB, fn func(context.Context,
 	if l.closed {
 		return errClosed
 	}
-	if err := transact(ctx, db, fn); err != nil {
+	if err := transact(ctx, w, fn); err != nil {
 		return err
 	}
 	l.flushOwed(ctx, flushBatch)
@@ -220,9 +224,9 @@ func (l *Ledger) write(ctx context.Context, db *sql.DB, fn func(context.Context,
 
 // transact retries while SQLite says busy. Most waits happen inside SQLite
 // (busy_timeout); recovery of a WAL and the switch to it refuse at once.
-func transact(ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) error) error {
+func transact(ctx context.Context, w *writer, fn func(context.Context, *txn) error) error {
 	for {
-		err := attempt(ctx, db, fn)
+		err := attempt(ctx, w, fn)
 		if !isBusy(err) {
 			return err
 		}
@@ -236,11 +240,12 @@ func transact(ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx)
 	}
 }
 
-func attempt(ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
+func attempt(ctx context.Context, w *writer, fn func(context.Context, *txn) error) error {
+	begun, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	tx := &txn{Tx: begun, w: w}
 	defer func() { _ = tx.Rollback() }() // no-op after Commit; also on panic
 	if err := fn(ctx, tx); err != nil {
 		return err
@@ -248,6 +253,7 @@ func attempt(ctx context.Context, db *sql.DB, fn func(context.Context, *sql.Tx) 
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	w.keep(ctx, tx.parsed)
 	return nil
 }
 

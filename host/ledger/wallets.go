@@ -50,7 +50,7 @@ func (l *Ledger) CreditOnce(ctx context.Context, wallet host.Payer, cents int64,
 	if cents <= 0 || cents > maxCents {
 		return false, fmt.Errorf("ledger: credit: cents %d is not from 1 to %d", cents, int64(maxCents))
 	}
-	err = l.write(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error {
+	err = l.write(ctx, l.durable, func(ctx context.Context, tx *txn) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO credits (ref, wallet, cents, at) VALUES (?, ?, ?, ?) ON CONFLICT (ref) DO NOTHING`,
 			ref, string(wallet), cents, millis(l.now()))
@@ -83,7 +83,7 @@ func (l *Ledger) CreditOnce(ctx context.Context, wallet host.Payer, cents int64,
 	return added, nil
 }
 
-func sameCredit(ctx context.Context, tx *sql.Tx, wallet host.Payer, cents int64, ref string) error {
+func sameCredit(ctx context.Context, tx *txn, wallet host.Payer, cents int64, ref string) error {
 	var oldWallet string
 	var oldCents int64
 	if err := tx.QueryRowContext(ctx, "SELECT wallet, cents FROM credits WHERE ref = ?", ref).Scan(&oldWallet, &oldCents); err != nil {
@@ -106,7 +106,7 @@ func (l *Ledger) SetCap(ctx context.Context, wallet host.Payer, cents int64) err
 		return fmt.Errorf("ledger: set cap: cents %d is neither NoCap nor from 0 to %d", cents, int64(maxCents))
 	}
 	limit := sql.NullInt64{Int64: cents, Valid: cents != NoCap}
-	err := l.write(ctx, l.durable, func(ctx context.Context, tx *sql.Tx) error {
+	err := l.write(ctx, l.durable, func(ctx context.Context, tx *txn) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO wallets (wallet, cap) VALUES (?1, ?2) ON CONFLICT (wallet) DO UPDATE SET cap = ?2`,
 			string(wallet), limit)
@@ -147,7 +147,7 @@ func (l *Ledger) Standing(ctx context.Context, payer host.Payer) error {
 	return nil
 }
 
-// querier is *sql.DB or *sql.Tx.
+// querier is *sql.DB or *txn.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
