@@ -101,7 +101,8 @@ func (f found) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return wasm.Check(ctx, spec)
+	_, err = wasm.Check(ctx, spec)
+	return err
 }
 
 // artifact is the path of what the manifest describes.

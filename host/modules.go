@@ -30,6 +30,7 @@ func moduleSpec(f found, log hclog.Logger) (wasm.Spec, error) {
 		Limits: wasm.Limits{
 			MemoryBytes: f.m.Limits.Memory,
 			Timeout:     f.m.Limits.Timeout,
+			Fuel:        f.m.Limits.Fuel,
 			Instances:   f.m.Limits.Instances,
 			InputBytes:  f.m.Limits.InputBytes,
 			OutputBytes: f.m.Limits.OutputBytes,

@@ -24,7 +24,7 @@ func BenchmarkCall(b *testing.B) {
 		{"policy/assemblyscript", policies(b)["assemblyscript"], OpAdmit},
 		{"policy/go", policies(b)["go"], OpAdmit},
 	} {
-		for _, stop := range []stopper{noStop{}, contextStop{}} {
+		for _, stop := range []stopper{noStop{}, fuelStop{}} {
 			b.Run(bc.name+"/stop="+stop.name(), func(b *testing.B) {
 				m := mustLoad(b, bc.spec, stop)
 				out := make([]byte, 0, 4096)
@@ -45,7 +45,7 @@ func BenchmarkCall(b *testing.B) {
 func BenchmarkParallel(b *testing.B) {
 	r := request()
 	in := r.AppendJSON(nil)
-	for _, stop := range []stopper{noStop{}, contextStop{}} {
+	for _, stop := range []stopper{noStop{}, fuelStop{}} {
 		b.Run("policy/go/stop="+stop.name(), func(b *testing.B) {
 			m := mustLoad(b, policies(b)["go"], stop)
 			b.RunParallel(func(pb *testing.PB) {
@@ -88,7 +88,7 @@ func BenchmarkContract(b *testing.B) {
 func BenchmarkInstance(b *testing.B) {
 	for name, spec := range policies(b) {
 		b.Run(name, func(b *testing.B) {
-			m := mustLoad(b, spec, contextStop{})
+			m := mustLoad(b, spec, fuelStop{})
 			for b.Loop() {
 				in, err := m.newInstance(context.Background())
 				if err != nil {

@@ -50,7 +50,7 @@ func (m *Module) compileCached(code []byte, config wazero.RuntimeConfig, once fu
 		return once(config)
 	}
 	m.cache = cache
-	key := sha256.Sum256(append(append([]byte(m.stop.name()), 0), code...))
+	key := sha256.Sum256(append(append([]byte(m.stop.key()), 0), code...))
 	entry := filepath.Join(m.spec.CacheDir, hex.EncodeToString(key[:])+".bin")
 	restored, err := restore(entry, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,7 @@ func TestEcho(t *testing.T) {
 	for name, spec := range guests(t) {
 		t.Run(name, func(t *testing.T) {
 			spec.Limits.InputBytes = 256 << 10
-			m := mustLoad(t, spec, contextStop{})
+			m := mustLoad(t, spec, fuelStop{})
 			sizes := []int{0, 1, 300, 64 << 10, 256 << 10, 5}
 			if name == "assembled" {
 				sizes = []int{0, 1, 300, 60 << 10} // its buffer is in its only page
@@ -108,7 +108,7 @@ func TestHostileReplies(t *testing.T) {
 			if tc.reason == ReasonTimeout {
 				limits.Timeout = 300 * time.Millisecond // and still enough for an echo on a busy machine
 			}
-			m := mustLoad(t, Spec{Name: "evil", Module: g.build(), Limits: limits}, contextStop{})
+			m := mustLoad(t, Spec{Name: "evil", Module: g.build(), Limits: limits}, fuelStop{})
 			for round := range 2 {
 				out, err := m.Call(context.Background(), opEvil, []byte("in"), []byte("kept"))
 				if string(out) != "kept" {
@@ -163,7 +163,7 @@ func TestHostileAlloc(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGuest(nil)
 			g.alloc = tc.alloc
-			m := mustLoad(t, Spec{Name: "evil", Module: g.build(), Limits: Limits{Instances: 1, Timeout: 300 * time.Millisecond, Wait: time.Minute}}, contextStop{})
+			m := mustLoad(t, Spec{Name: "evil", Module: g.build(), Limits: Limits{Instances: 1, Timeout: 300 * time.Millisecond, Wait: time.Minute}}, fuelStop{})
 			_, err := m.Call(context.Background(), opEcho, []byte("hello"), nil)
 			if !errors.Is(err, tc.reason) || !strings.Contains(err.Error(), tc.detail) {
 				t.Errorf("got %v, want %v", err, tc.detail)
@@ -176,7 +176,7 @@ func TestHostileAlloc(t *testing.T) {
 }
 
 func TestGuestErrorIsTyped(t *testing.T) {
-	m := mustLoad(t, Spec{Name: "as", Module: asGuest(t), Imports: []string{"log"}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "as", Module: asGuest(t), Imports: []string{"log"}}, fuelStop{})
 	_, err := m.Call(context.Background(), OpPlan, nil, nil)
 	var ge *GuestError
 	if !errors.As(err, &ge) || ge.Code != "unsupported_op" || ge.Message != "this module does not serve that" {
@@ -204,7 +204,7 @@ func TestBadPointersInHostFunctions(t *testing.T) {
 			g := newGuest(nil)
 			f := g.importFunc("host_v1", tc.field, tc.params, nil)
 			g.body = whenOp(opEvil, code(tc.args, call(f)))
-			m := mustLoad(t, Spec{Name: "evil", Module: g.build(), Imports: hostFunctions}, contextStop{})
+			m := mustLoad(t, Spec{Name: "evil", Module: g.build(), Imports: hostFunctions}, fuelStop{})
 			_, err := m.Call(context.Background(), opEvil, nil, nil)
 			if !errors.Is(err, ReasonTrap) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)

@@ -23,6 +23,9 @@ const (
 	ReasonTrap Reason = "trap"
 	// ReasonTimeout: guest code ran longer than Limits.Timeout (or StartTimeout).
 	ReasonTimeout Reason = "timeout"
+	// ReasonFuel: guest code used more than Limits.Fuel (or what it may to start).
+	// The same call would do so again.
+	ReasonFuel Reason = "fuel"
 	// ReasonMemory: guest code failed after it was refused memory beyond
 	// Limits.MemoryBytes, or alloc refused the input.
 	ReasonMemory Reason = "memory"
@@ -45,7 +48,7 @@ const (
 
 // reasons are all reasons, in the order in which statistics count them.
 var reasons = [...]Reason{
-	ReasonTrap, ReasonTimeout, ReasonMemory, ReasonBadOutput, ReasonGuest,
+	ReasonTrap, ReasonTimeout, ReasonFuel, ReasonMemory, ReasonBadOutput, ReasonGuest,
 	ReasonBadInput, ReasonBusy, ReasonCanceled, ReasonClosed,
 }
 

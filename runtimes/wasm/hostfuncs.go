@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/caisson-run/caisson/sdk/guest/abi"
@@ -42,7 +44,7 @@ func (s *Spec) checkImports(imports []moduleImport) error {
 // cannot import what is not there, whatever checkImports may have overlooked.
 func (m *Module) provide(ctx context.Context, rt wazero.Runtime) error {
 	if m.spec.WASI {
-		if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt); err != nil {
+		if err := provideWASI(experimental.WithFunctionListenerFactory(ctx, lookAfter{}), rt); err != nil {
 			return fmt.Errorf("wasi: %w", err)
 		}
 	}
@@ -69,9 +71,37 @@ func (m *Module) provide(ctx context.Context, rt wazero.Runtime) error {
 	return nil
 }
 
+// provideWASI instantiates WASI preview 1. There is no directory that a path could be
+// below, which wazero finds out after it has copied the path, and a path may be as
+// long as the guest's memory; so the functions that take one say so themselves.
+func provideWASI(ctx context.Context, rt wazero.Runtime) error {
+	b := rt.NewHostModuleBuilder(abi.WASIModule)
+	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(b)
+	all, err := b.Compile(ctx)
+	if err != nil {
+		return err
+	}
+	for name, f := range all.ExportedFunctions() {
+		if strings.HasPrefix(name, "path_") {
+			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(noSuchDirectory), f.ParamTypes(), f.ResultTypes()).Export(name)
+		}
+	}
+	if err := all.Close(ctx); err != nil {
+		return err
+	}
+	_, err = b.Instantiate(ctx)
+	return err
+}
+
+// noSuchDirectory is every function of WASI that takes a path: a bad descriptor.
+func noSuchDirectory(_ context.Context, stack []uint64) {
+	const errnoBadf = 8
+	stack[0] = errnoBadf
+}
+
 // A host function that panics traps its caller.
 
-func (m *Module) hostLog(_ context.Context, guest api.Module, stack []uint64) {
+func (m *Module) hostLog(ctx context.Context, guest api.Module, stack []uint64) {
 	// Parameters of type i32 may have anything in their upper half.
 	level, ptr, n := uint32(stack[0]), uint32(stack[1]), uint32(stack[2])
 	text, ok := guest.Memory().Read(ptr, min(n, maxLogBytes))
@@ -79,6 +109,7 @@ func (m *Module) hostLog(_ context.Context, guest api.Module, stack []uint64) {
 		panic(fmt.Errorf("log: %d bytes at %d are outside of the memory", n, ptr))
 	}
 	m.guestLog.write(level, text, n > maxLogBytes)
+	instanceOf(ctx).look()
 }
 
 func (m *Module) hostNow(_ context.Context, _ api.Module, stack []uint64) {
@@ -89,7 +120,7 @@ func (m *Module) hostNow(_ context.Context, _ api.Module, stack []uint64) {
 	stack[0] = uint64(time.Now().UnixMilli())
 }
 
-func (m *Module) hostRand(_ context.Context, guest api.Module, stack []uint64) {
+func (m *Module) hostRand(ctx context.Context, guest api.Module, stack []uint64) {
 	ptr, n := uint32(stack[0]), uint32(stack[1])
 	p, ok := guest.Memory().Read(ptr, n)
 	if !ok || n > maxRandBytes {
@@ -100,4 +131,5 @@ func (m *Module) hostRand(_ context.Context, guest api.Module, stack []uint64) {
 		return
 	}
 	_, _ = rand.Read(p) // crypto/rand.Read never fails
+	instanceOf(ctx).look()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
 
@@ -26,6 +27,16 @@ type instance struct {
 	memory linearMemory
 	stderr head
 
+	// base is the context that calls run under; the instance is in it.
+	base context.Context
+	// deadline is when the guest code that runs has to come back, in the time of
+	// Module.now; 0 is never. ended is why it was stopped.
+	deadline time.Duration
+	ended    error
+	// counter and account belong to fuelStop, and fuel is what the last call used.
+	counter meter.Counter
+	account meter.Account
+	fuel    int64
 	// stack carries parameters and results, so that a call allocates nothing.
 	stack [3]uint64
 	// calls counts calls, and atStart is the size of the memory before the first.
@@ -34,13 +45,12 @@ type instance struct {
 	// high is the largest memory that statistics know of.
 	high uint32
 
-	// running and cancel belong to contextStop, while guest code runs.
+	// running is the context of guest code while it runs; cancel belongs to
+	// contextStop.
 	running context.Context
 	cancel  context.CancelFunc
-	// sleepLeft is how long the call in progress may still sleep; counted is the
-	// clock of a deterministic module.
-	sleepLeft time.Duration
-	counted   int64
+	// counted is the clock of a deterministic module.
+	counted int64
 }
 
 // failure is why a call failed. It becomes a *CallError once the instance is back.
@@ -53,14 +63,16 @@ type failure struct {
 // version, configured. ctx bounds it, as does Limits.StartTimeout.
 func (m *Module) newInstance(ctx context.Context) (*instance, error) {
 	in := &instance{m: m}
+	in.base = context.WithValue(context.Background(), instanceKey{}, in)
 	in.memory.limit = uint64(m.spec.Limits.MemoryBytes)
-	in.sleepLeft = m.spec.Limits.StartTimeout
-	armed := m.stop.arm(experimental.WithMemoryAllocator(ctx, &in.memory), in, m.spec.Limits.StartTimeout)
+	limits := bounds{m.spec.Limits.StartTimeout, min(int64(m.spec.Limits.StartTimeout), maxFuel)}
+	armed := m.stop.arm(experimental.WithMemoryAllocator(context.WithValue(ctx, instanceKey{}, in), &in.memory), in, limits)
 	err := in.start(armed)
 	if err == nil && m.spec.Config != nil {
 		err = in.configure(armed)
 	}
 	stopped := m.stop.disarm(in)
+	m.stats.startFuel.Add(uint64(in.fuel))
 	if err == nil && stopped == nil {
 		in.calls = 0
 		in.atStart = in.mem.Size()
@@ -75,7 +87,7 @@ func (m *Module) newInstance(ctx context.Context) (*instance, error) {
 	if errors.Is(err, ErrRefused) || errors.As(err, &call) {
 		return nil, err
 	}
-	f := in.explain(err, stopped, m.spec.Limits.StartTimeout)
+	f := in.explain(err, stopped, limits)
 	return nil, &CallError{Module: m.spec.Name, Reason: f.reason, Err: f.err}
 }
 
@@ -86,6 +98,7 @@ func (in *instance) start(ctx context.Context) error {
 		return err
 	}
 	in.mod, in.mem = mod, mod.Memory()
+	in.count(mod)
 	in.alloc, in.handle = mod.ExportedFunction(abi.ExportAlloc), mod.ExportedFunction(abi.ExportHandle)
 	if f := mod.ExportedFunction(abi.ExportInitialize); f != nil {
 		if err := f.CallWithStack(ctx, nil); err != nil {
@@ -124,19 +137,18 @@ func (in *instance) configure(ctx context.Context) error {
 // call runs one operation and appends the reply to out. keep reports whether the
 // instance may serve another.
 func (in *instance) call(op uint32, input, out []byte) (reply []byte, f failure, keep bool) {
-	limit := in.m.spec.Limits.Timeout
-	in.sleepLeft = limit
+	limits := bounds{in.m.spec.Limits.Timeout, in.m.spec.Limits.Fuel}
 	in.calls++
 	// What an earlier call printed or was refused explains nothing about this one.
 	in.memory.refused = false
 	in.stderr.buf = in.stderr.buf[:0]
 	// The guest runs detached from its caller: see the package documentation.
-	ctx := in.m.stop.arm(context.Background(), in, limit)
+	ctx := in.m.stop.arm(in.base, in, limits)
 	reply, f = in.invoke(ctx, op, input, out)
 	stopped := in.m.stop.disarm(in)
 	in.noteMemory()
 	if f.reason == ReasonTrap {
-		f = in.explain(f.err, stopped, limit)
+		f = in.explain(f.err, stopped, limits)
 	}
 	return reply, f, stopped == nil && (f.reason == "" || f.reason == ReasonGuest)
 }
@@ -186,13 +198,16 @@ func (in *instance) invoke(ctx context.Context, op uint32, input, out []byte) ([
 	return append(out, view...), failure{}
 }
 
-// explain says why guest code failed with err: stopped, if it was, after limit;
+// explain says why guest code failed with err: stopped, if it was, for a limit;
 // short of memory; or by itself.
-func (in *instance) explain(err, stopped error, limit time.Duration) failure {
+func (in *instance) explain(err, stopped error, limits bounds) failure {
 	var exit *sys.ExitError
 	exited := errors.As(err, &exit)
-	if stopped != nil && (exited || err == nil) {
-		return failure{ReasonTimeout, fmt.Errorf("guest code ran longer than %v", limit)}
+	switch {
+	case errors.Is(stopped, meter.ErrOutOfFuel):
+		return failure{ReasonFuel, fmt.Errorf("guest code used more than %d units of fuel", limits.fuel)}
+	case stopped != nil && (exited || err == nil || errors.Is(err, stopped)):
+		return failure{ReasonTimeout, fmt.Errorf("guest code ran longer than %v", limits.time)}
 	}
 	var text string
 	if exited {

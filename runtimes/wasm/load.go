@@ -4,15 +4,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
 
@@ -25,31 +28,36 @@ import (
 // an instance fails to start, and says which field it is about when the Spec is
 // wrong. Nothing is left behind then.
 func Load(ctx context.Context, spec Spec) (*Module, error) {
-	return load(ctx, spec, contextStop{})
+	return load(ctx, spec, fuelStop{})
 }
 
-// Check says why [Load] would refuse a module, and runs none of it: no instance
-// is made, and nothing is kept. It does not read Spec.Config. The module is
-// validated whole and not translated, which takes a fraction of the time.
+// Check says why [Load] would refuse a module, and else what it would be; it runs
+// none of it: no instance is made, nothing is kept, and the version of the ABI is
+// not known. It does not read Spec.Config. The module is validated whole and not
+// translated, which takes a fraction of the time.
 //
 // The error is an [ErrRefused] when the module breaks a rule, and says which field
 // it is about when the Spec is wrong.
-func Check(ctx context.Context, spec Spec) (err error) {
+func Check(ctx context.Context, spec Spec) (_ Info, err error) {
 	defer wrap(spec.Name, &err)
 	spec.CacheDir = ""
-	m, code, err := prepare(spec, checkOnly{})
+	m, code, err := prepare(spec, fuelStop{})
 	if err != nil {
-		return err
+		return Info{}, err
 	}
+	m.stop = checkOnly{m.stop}
 	defer m.free()
-	return m.link(ctx, code)
+	if err := m.link(ctx, code); err != nil {
+		return Info{}, err
+	}
+	return m.Info(), nil
 }
 
 // checkOnly is the stopper of a module that never runs.
-type checkOnly struct{ contextStop }
+type checkOnly struct{ stopper }
 
-func (checkOnly) configure(wazero.RuntimeConfig) wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfigInterpreter()
+func (c checkOnly) configure(wazero.RuntimeConfig) wazero.RuntimeConfig {
+	return c.stopper.configure(wazero.NewRuntimeConfigInterpreter())
 }
 
 // wrap names the module in an error that does not do so itself.
@@ -80,6 +88,7 @@ func load(ctx context.Context, spec Spec, stop stopper) (_ *Module, err error) {
 // prepare makes every check that needs no compilation, and returns the module and
 // the code to compile.
 func prepare(spec Spec, stop stopper) (*Module, []byte, error) {
+	limited := spec.Limits.Fuel > 0
 	if err := spec.check(); err != nil {
 		return nil, nil, err
 	}
@@ -93,10 +102,25 @@ func prepare(spec Spec, stop stopper) (*Module, []byte, error) {
 	if most := uint64(spec.Limits.MemoryBytes); h.memoryBytes > most {
 		return nil, nil, fmt.Errorf("%w: module needs %d bytes of memory to start, its limit is %d", ErrRefused, h.memoryBytes, most)
 	}
+	rewritten, err := stop.rewrite(spec.Module, code)
+	switch {
+	case err == nil:
+		code = rewritten
+	case !errors.Is(err, meter.ErrUnsupported):
+		return nil, nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	case !spec.Unmetered:
+		return nil, nil, fmt.Errorf("%w: its code cannot be metered: %w", ErrRefused, err)
+	case limited:
+		return nil, nil, fmt.Errorf("%w: limits.fuel cannot be kept: %w", ErrRefused, err)
+	default:
+		stop = contextStop{}
+		spec.Log.Warn("module is not metered: guest code that runs long without a loop cannot be stopped", "module", spec.Name, "reason", err)
+	}
 	digest := sha256.Sum256(spec.Module)
 	spec.Module = nil
 	m := &Module{
 		spec:     spec,
+		epoch:    time.Now(),
 		digest:   hex.EncodeToString(digest[:]),
 		stop:     stop,
 		guestLog: newGuestLog(spec.Log),
@@ -139,21 +163,34 @@ func (m *Module) link(ctx context.Context, code []byte) error {
 	if err := m.provide(ctx, m.runtime); err != nil {
 		return err
 	}
+	if err := m.stop.provide(ctx, m.runtime); err != nil {
+		return err
+	}
 	if err := m.checkLinks(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return nil
 }
 
-// compile translates the module, once; all instances share the result.
+// compileTimeout bounds the translation of a module, which takes two seconds for
+// megabytes of code that means well.
+const compileTimeout = 2 * time.Minute
+
+// compile translates the module, once; all instances share the result. It ends with
+// ctx, up to the function that is being translated: package meter has bounded how
+// much that is.
 func (m *Module) compile(ctx context.Context, code []byte) error {
-	config := m.stop.configure(wazero.NewRuntimeConfig()).
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithDebugInfoEnabled(false)
-	ctx = experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0))
+	config := m.stop.configure(wazero.NewRuntimeConfig()).WithDebugInfoEnabled(false)
+	bounded, cancel := context.WithTimeoutCause(ctx, compileTimeout, fmt.Errorf("%w: it takes longer than %v to compile", ErrRefused, compileTimeout))
+	defer cancel()
+	// A single worker would not look at the context.
+	bounded = experimental.WithCompilationWorkers(bounded, max(2, runtime.GOMAXPROCS(0)))
 	once := func(config wazero.RuntimeConfig) error {
-		m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-		compiled, err := m.runtime.CompileModule(ctx, code)
+		m.runtime = wazero.NewRuntimeWithConfig(bounded, config)
+		compiled, err := m.runtime.CompileModule(bounded, code)
+		if bounded.Err() != nil {
+			return context.Cause(bounded)
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrRefused, err)
 		}

@@ -112,7 +112,7 @@ func TestLoadRefusesModules(t *testing.T) {
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
-			if checked := Check(t.Context(), spec); checked == nil || checked.Error() != err.Error() || !errors.Is(checked, ErrRefused) {
+			if _, checked := Check(t.Context(), spec); checked == nil || checked.Error() != err.Error() || !errors.Is(checked, ErrRefused) {
 				t.Errorf("Check says %v, Load %v", checked, err)
 			}
 		})
@@ -124,8 +124,9 @@ func TestCheckRunsNothing(t *testing.T) {
 	g := newGuest(nil)
 	g.start = int(g.fn(nil, nil, code(opUnreachable))) + 1
 	spec := Spec{Name: "x", Module: g.build()}
-	if err := Check(t.Context(), spec); err != nil {
-		t.Error(err)
+	info, err := Check(t.Context(), spec)
+	if err != nil || info.Name != "x" || info.Stop != StopFuel || info.ABI != "" || len(info.Digest) != 64 {
+		t.Errorf("got %+v, %v", info, err)
 	}
 	if m, err := Load(t.Context(), spec); err == nil {
 		mustClose(t, m)
@@ -142,7 +143,7 @@ func TestLoadRefusesOtherVersions(t *testing.T) {
 	}
 	g = newGuest(nil)
 	g.version = 1<<16 | 9
-	m := mustLoad(t, Spec{Name: "minor", Module: g.build()}, contextStop{})
+	m := mustLoad(t, Spec{Name: "minor", Module: g.build()}, fuelStop{})
 	if got := m.Info().ABI; got != "1.9" {
 		t.Errorf("abi %s", got)
 	}
@@ -203,7 +204,7 @@ func TestInitializeRunsAndStartDoesNot(t *testing.T) {
 	// pointer 0 and length 1, so the reply is that byte.
 	g.export("_initialize", g.fn(nil, nil, code(i32Const(0), i32Const(1), 0x3a, 0, 0)))
 	g.export("_start", g.fn(nil, nil, code(opUnreachable)))
-	m := mustLoad(t, Spec{Name: "reactor", Module: g.build()}, contextStop{})
+	m := mustLoad(t, Spec{Name: "reactor", Module: g.build()}, fuelStop{})
 	if got := mustCall(t, m, OpDescribe, ""); got != "\x01" {
 		t.Errorf("got %q", got)
 	}
@@ -244,9 +245,9 @@ func TestConfigure(t *testing.T) {
 }
 
 func TestInfo(t *testing.T) {
-	m := mustLoad(t, Spec{Name: "as", Module: asGuest(t), Imports: []string{"log", "rand"}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "as", Module: asGuest(t), Imports: []string{"log", "rand"}}, fuelStop{})
 	got := m.Info()
-	if got.Name != "as" || got.ABI != "1.0" || len(got.Digest) != 64 || got.Stop != "context" || got.Limits.MemoryBytes != defaultMemory {
+	if got.Name != "as" || got.ABI != "1.0" || len(got.Digest) != 64 || got.Stop != StopFuel || got.Limits.MemoryBytes != defaultMemory {
 		t.Errorf("got %+v", got)
 	}
 	// Granted and not imported is not an import.

@@ -12,6 +12,9 @@ type linearMemory struct {
 	refused bool
 }
 
+// copyBytes is how much is copied at once when memory grows.
+const copyBytes = 1 << 20
+
 // Allocate implements experimental.MemoryAllocator. Load has compared the least
 // size the module asks for with the limit.
 func (l *linearMemory) Allocate(size, _ uint64) experimental.LinearMemory {
@@ -27,7 +30,11 @@ func (l *linearMemory) Reallocate(size uint64) []byte {
 	}
 	if have := uint64(cap(l.buf)); size > have {
 		grown := make([]byte, size, min(l.limit, max(size, have+have/4)))
-		copy(grown, l.buf)
+		// In pieces: the collector cannot interrupt a copy, and the other goroutines of
+		// the process wait for it.
+		for at := 0; at < len(l.buf); at += copyBytes {
+			copy(grown[at:], l.buf[at:min(at+copyBytes, len(l.buf))])
+		}
 		l.buf = grown
 	}
 	l.buf = l.buf[:size]

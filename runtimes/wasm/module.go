@@ -14,10 +14,13 @@ import (
 // Module is a loaded module and its pool of instances. Its methods are safe for
 // concurrent use.
 type Module struct {
-	spec     Spec
-	digest   string
-	imports  []string
-	stop     stopper
+	spec    Spec
+	digest  string
+	imports []string
+	stop    stopper
+	// epoch is what deadlines are counted from: a difference of monotonic clocks is
+	// cheaper than the time of day.
+	epoch    time.Time
 	version  atomic.Uint32
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
@@ -41,31 +44,52 @@ type Module struct {
 // returns the extended slice; on failure out as it was, and a [*CallError].
 //
 // ctx bounds the wait for an instance. Guest code itself is bounded by
-// Limits.Timeout and not by ctx: see the package documentation.
+// Limits.Timeout and Limits.Fuel and not by ctx: see the package documentation.
 func (m *Module) Call(ctx context.Context, op uint32, input, out []byte) ([]byte, error) {
+	r, err := m.Do(ctx, op, input, out)
+	return r.Reply, err
+}
+
+// Result is what a call came to.
+type Result struct {
+	// Reply is the slice that the call was given, extended.
+	Reply []byte
+	// Fuel is what guest code used, in units of package meter. It is 0 if none ran,
+	// and for a module that is not metered.
+	Fuel int64
+}
+
+// Do is [Module.Call] that also reports what the call used, even if it failed.
+func (m *Module) Do(ctx context.Context, op uint32, input, out []byte) (r Result, err error) {
+	r.Reply = out
 	m.stats.calls.Add(1)
 	if int64(len(input)) > m.spec.Limits.InputBytes {
 		err := fmt.Errorf("input of %d bytes is longer than %d", len(input), m.spec.Limits.InputBytes)
-		return out, m.failed(op, failure{ReasonBadInput, err})
+		return r, m.failed(op, failure{ReasonBadInput, err})
 	}
 	in, f := m.acquire(ctx)
 	if in == nil {
-		return out, m.failed(op, f)
+		return r, m.failed(op, f)
 	}
 	keep := false
 	// Deferred, so that no panic on the way can make the pool smaller.
 	defer func() { m.release(in, keep) }()
-	out, f, keep = in.call(op, input, out)
+	r.Reply, f, keep = in.call(op, input, out)
+	r.Fuel = in.fuel
+	m.stats.used(in.fuel)
 	if f.reason != "" {
-		return out, m.failed(op, f)
+		return r, m.failed(op, f)
 	}
-	return out, nil
+	return r, nil
 }
 
 func (m *Module) failed(op uint32, f failure) error {
 	m.stats.fail(f.reason)
 	return &CallError{Module: m.spec.Name, Op: op, Reason: f.reason, Err: f.err}
 }
+
+// now is the time since epoch.
+func (m *Module) now() time.Duration { return time.Since(m.epoch) }
 
 // acquire takes an instance from the pool.
 func (m *Module) acquire(ctx context.Context) (*instance, failure) {
@@ -125,23 +149,36 @@ type Info struct {
 	Name string
 	// Digest is the SHA-256 of the module as it was given, in hexadecimal.
 	Digest string
-	// ABI is the version the module reports, for example "1.0".
+	// ABI is the version the module reports, for example "1.0". It is empty when
+	// nobody has asked the module.
 	ABI string
 	// Imports are the functions the module imports, as "module.name", sorted.
 	Imports []string
-	// Stop is how guest code is stopped: "context" is wazero's own cancellation.
+	// Stop is how guest code is stopped: StopFuel or StopContext.
 	Stop string
 	// Limits are the limits in force, defaults filled in.
 	Limits Limits
 }
 
+// Ways to stop guest code, in [Info.Stop].
+const (
+	// StopFuel: the module is metered.
+	StopFuel = "fuel"
+	// StopContext: it cannot be, and wazero's own cancellation stops it. See
+	// Spec.Unmetered.
+	StopContext = "context"
+)
+
 // Info returns what is known of the module.
 func (m *Module) Info() Info {
-	v := m.version.Load()
+	abi := ""
+	if v := m.version.Load(); v != 0 {
+		abi = fmt.Sprintf("%d.%d", v>>16, v&0xffff)
+	}
 	return Info{
 		Name:    m.spec.Name,
 		Digest:  m.digest,
-		ABI:     fmt.Sprintf("%d.%d", v>>16, v&0xffff),
+		ABI:     abi,
 		Imports: slices.Clone(m.imports),
 		Stop:    m.stop.name(),
 		Limits:  m.spec.Limits,

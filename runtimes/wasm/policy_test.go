@@ -29,7 +29,7 @@ func request() policy.Request {
 func TestPolicies(t *testing.T) {
 	for name, spec := range policies(t) {
 		t.Run(name, func(t *testing.T) {
-			m := mustLoad(t, spec, contextStop{})
+			m := mustLoad(t, spec, fuelStop{})
 			ask := func(r policy.Request) policy.Verdict {
 				out, err := m.Call(context.Background(), OpAdmit, r.AppendJSON(nil), nil)
 				if err != nil {
@@ -57,8 +57,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestCallsDoNotAllocate is the pooled path without a stop mechanism, which is what
-// metered code will leave of it.
+// TestCallsDoNotAllocate is the whole path of a call.
 func TestCallsDoNotAllocate(t *testing.T) {
 	specs := map[string]Spec{"assembled": guests(t)["assembled"]}
 	maps.Copy(specs, policies(t))
@@ -70,7 +69,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 			op = OpAdmit
 		}
 		t.Run(name, func(t *testing.T) {
-			m := mustLoad(t, spec, noStop{})
+			m := mustLoad(t, spec, fuelStop{})
 			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 			defer cancel()
 			out := make([]byte, 0, 4096)
@@ -95,7 +94,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 func TestGoPolicyMemoryIsFlat(t *testing.T) {
 	spec := policies(t)["go"]
 	spec.Limits = Limits{Instances: 1, MemoryBytes: 16 << 20}
-	m := mustLoad(t, spec, noStop{})
+	m := mustLoad(t, spec, fuelStop{})
 	r := request()
 	in := r.AppendJSON(nil)
 	var out []byte

@@ -18,7 +18,7 @@ import (
 func gated(t *testing.T, limits Limits) (m *Module, entered chan struct{}, open func()) {
 	t.Helper()
 	entered, held := make(chan struct{}, 16), make(chan struct{})
-	m = mustLoad(t, Spec{Name: "gated", Module: newGuest(nil).build(), Limits: limits}, gate{contextStop{}, entered, held})
+	m = mustLoad(t, Spec{Name: "gated", Module: newGuest(nil).build(), Limits: limits}, gate{fuelStop{}, entered, held})
 	open = sync.OnceFunc(func() { close(held) })
 	t.Cleanup(open) // before the module is closed
 	return m, entered, open
@@ -131,7 +131,7 @@ func TestCancelDuringCallKeepsTheInstance(t *testing.T) {
 // checks that every reply belongs to its call and that the pool is whole at the end.
 func TestHammer(t *testing.T) {
 	g := newGuest(whenOp(opEvil, code(opUnreachable)))
-	m := mustLoad(t, Spec{Name: "hammer", Module: g.build(), Limits: Limits{Instances: 4, Wait: time.Minute, Timeout: time.Minute}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "hammer", Module: g.build(), Limits: Limits{Instances: 4, Wait: time.Minute, Timeout: time.Minute}}, fuelStop{})
 	var traps atomic.Uint64
 	var wg sync.WaitGroup
 	for w := range 16 {
@@ -238,7 +238,7 @@ func (b *brokenStop) disarm(in *instance) error {
 // call and never shrinks. No call may fail for it.
 func TestWornInstancesAreReplaced(t *testing.T) {
 	g := newGuest(code(i32Const(1), opMemory, 0, i32Const(-1), opI32Eq, opIf, blockVoid, opUnreachable, opEnd))
-	m := mustLoad(t, Spec{Name: "leaky", Module: g.build(), Limits: Limits{Instances: 1, MemoryBytes: 512 * pageBytes, Timeout: time.Minute}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "leaky", Module: g.build(), Limits: Limits{Instances: 1, MemoryBytes: 512 * pageBytes, Timeout: time.Minute}}, fuelStop{})
 	for range 2000 {
 		mustCall(t, m, opEcho, "")
 	}
@@ -256,7 +256,7 @@ func TestWornInstancesAreReplaced(t *testing.T) {
 func TestLargeInstancesAreNotWorn(t *testing.T) {
 	g := newGuest(nil)
 	g.pages = 15
-	m := mustLoad(t, Spec{Name: "large", Module: g.build(), Limits: Limits{Instances: 1, MemoryBytes: 16 * pageBytes}}, contextStop{})
+	m := mustLoad(t, Spec{Name: "large", Module: g.build(), Limits: Limits{Instances: 1, MemoryBytes: 16 * pageBytes}}, fuelStop{})
 	for range wornCalls + 10 {
 		mustCall(t, m, opEcho, "")
 	}

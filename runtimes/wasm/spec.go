@@ -52,6 +52,12 @@ type Spec struct {
 	Config []byte
 	// Limits bound the module; a zero field has a default.
 	Limits Limits
+	// Unmetered takes a module even if package meter does not support what it uses,
+	// such as exceptions. Its code is then stopped by wazero's own cancellation, which
+	// is slower and does not see every shape of code: one that runs long without a
+	// loop cannot be stopped and holds up the whole process. It is for operators who
+	// trust the author. Without it such a module is refused.
+	Unmetered bool
 	// Log receives what the module and its pool have to say; nil discards it.
 	Log hclog.Logger
 	// CacheDir keeps compiled code between starts; empty compiles each time. The
@@ -66,6 +72,12 @@ type Limits struct {
 	MemoryBytes int64
 	// Timeout is how long guest code may run in one call. Default 1 s.
 	Timeout time.Duration
+	// Fuel is how much guest code may compute in one call, in the units that package
+	// meter describes, about one for each instruction. Unlike Timeout it ends the
+	// same call at the same place whatever the machine and its load. Default: one
+	// unit for each nanosecond of Timeout. The start of an instance may use one for
+	// each nanosecond of StartTimeout.
+	Fuel int64
 	// StartTimeout is how long an instance may take from instantiation to the end
 	// of its configuration. Default 10 s.
 	StartTimeout time.Duration
@@ -82,6 +94,7 @@ type Limits struct {
 const (
 	maxModuleBytes  = 64 << 20
 	maxInstances    = 1024
+	maxFuel         = int64(1e15)
 	pageBytes       = 64 << 10
 	maxMemoryBytes  = 65536 * pageBytes
 	defaultMemory   = 64 << 20
@@ -116,6 +129,9 @@ func (s *Spec) check() error {
 }
 
 func (l *Limits) check() error {
+	if l.Timeout == 0 {
+		l.Timeout = defaultTimeout // others depend on it
+	}
 	for _, f := range []struct {
 		name     string
 		value    *int64
@@ -127,6 +143,7 @@ func (l *Limits) check() error {
 		{"output_bytes", &l.OutputBytes, defaultPayload, math.MaxInt32},
 		{"timeout", (*int64)(&l.Timeout), int64(defaultTimeout), math.MaxInt64},
 		{"start_timeout", (*int64)(&l.StartTimeout), int64(defaultStarting), math.MaxInt64},
+		{"fuel", &l.Fuel, int64(l.Timeout), maxFuel},
 		{"wait", (*int64)(&l.Wait), int64(max(l.Timeout, defaultTimeout)), math.MaxInt64},
 	} {
 		if *f.value < 0 || *f.value > f.most {
@@ -136,6 +153,7 @@ func (l *Limits) check() error {
 			*f.value = f.standard
 		}
 	}
+	l.Fuel = min(l.Fuel, maxFuel)
 	if l.Instances < 0 || l.Instances > maxInstances {
 		return fmt.Errorf("limits.instances: %d is not between 0 and %d", l.Instances, maxInstances)
 	}

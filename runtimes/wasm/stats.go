@@ -12,6 +12,10 @@ type Stats struct {
 	// Failures counts failed calls by their reason. Reasons that did not occur are
 	// absent.
 	Failures map[Reason]uint64
+	// Fuel is what all calls used, failed ones included, and FuelHigh the most that
+	// one did; StartFuel is what the starts of instances used. In units of package
+	// meter; 0 for a module that is not metered.
+	Fuel, FuelHigh, StartFuel uint64
 	// Discards counts instances thrown away because a call failed, Recycled those
 	// replaced because their memory had grown close to the limit.
 	Discards, Recycled uint64
@@ -32,7 +36,8 @@ type Stats struct {
 // counters are the live form of Stats.
 type counters struct {
 	calls, discards, recycled, refills, refillFailures, waits atomic.Uint64
-	waited                                                    atomic.Int64
+	fuel, startFuel                                           atomic.Uint64
+	fuelHigh, waited                                          atomic.Int64
 	memoryHigh                                                atomic.Uint32
 	failures                                                  [len(reasons)]atomic.Uint64
 }
@@ -41,6 +46,17 @@ func (c *counters) fail(reason Reason) {
 	for i, r := range reasons {
 		if r == reason {
 			c.failures[i].Add(1)
+		}
+	}
+}
+
+// used counts the fuel of one call.
+func (c *counters) used(fuel int64) {
+	c.fuel.Add(uint64(fuel))
+	for {
+		high := c.fuelHigh.Load()
+		if fuel <= high || c.fuelHigh.CompareAndSwap(high, fuel) {
+			return
 		}
 	}
 }
@@ -61,6 +77,9 @@ func (m *Module) Stats() Stats {
 	s := Stats{
 		Calls:           c.calls.Load(),
 		Failures:        map[Reason]uint64{},
+		Fuel:            c.fuel.Load(),
+		FuelHigh:        uint64(c.fuelHigh.Load()),
+		StartFuel:       c.startFuel.Load(),
 		Discards:        c.discards.Load(),
 		Recycled:        c.recycled.Load(),
 		Refills:         c.refills.Load(),

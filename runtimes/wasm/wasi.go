@@ -20,12 +20,13 @@ const stderrBytes = 1 << 10
 // streams that are empty or lead nowhere, no arguments, environment or files.
 func (in *instance) moduleConfig() wazero.ModuleConfig {
 	c := wazero.NewModuleConfig().WithName("").WithStartFunctions().
-		WithStderr(&in.stderr).WithNanosleep(in.sleep)
+		WithStdout(stream{in, io.Discard}).WithStderr(stream{in, &in.stderr}).
+		WithRandSource(randomness{in}).WithNanosleep(in.sleep)
 	if in.m.spec.Deterministic {
-		return c.WithRandSource(zeros{}).WithNanotime(in.countingClock, 1).
+		return c.WithNanotime(in.countingClock, 1).
 			WithWalltime(func() (int64, int32) { return fixedTime.Unix(), 0 }, 1)
 	}
-	return c.WithRandSource(rand.Reader).WithSysNanotime().WithSysWalltime()
+	return c.WithSysNanotime().WithSysWalltime()
 }
 
 // countingClock is the monotonic clock of deterministic modules: a microsecond
@@ -35,9 +36,8 @@ func (in *instance) countingClock() int64 {
 	return in.counted
 }
 
-// sleep is how a guest waits. All its waits within one call together last no
-// longer than the call may, and end when the call is stopped; what is left of a
-// longer one is skipped, and the guest ends as any other that took too long.
+// sleep is how a guest waits. A wait that would last longer than guest code may run
+// ends when that does, and the guest with it.
 func (in *instance) sleep(ns int64) {
 	if in.m.spec.Deterministic {
 		if ns > 0 && in.counted < math.MaxInt64-ns {
@@ -45,29 +45,52 @@ func (in *instance) sleep(ns int64) {
 		}
 		return
 	}
-	d := min(time.Duration(ns), in.sleepLeft)
-	if d <= 0 {
-		return
+	d := time.Duration(ns)
+	if in.deadline > 0 {
+		d = min(d, in.deadline-in.m.now())
 	}
-	in.sleepLeft -= d
-	t := time.NewTimer(d)
-	defer t.Stop()
-	var stopped <-chan struct{}
-	if in.running != nil {
-		stopped = in.running.Done()
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-in.running.Done():
+		}
 	}
-	select {
-	case <-t.C:
-	case <-stopped:
-	}
+	in.look()
 }
 
-// zeros is the randomness of deterministic modules.
-type zeros struct{}
+// randomBytes is how much randomness is made between two looks at the clock. A
+// guest can ask for as much as it has memory.
+const randomBytes = 64 << 10
 
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+// randomness is the source of an instance: zeros for deterministic modules.
+type randomness struct{ in *instance }
 
-var _ io.Reader = zeros{}
+func (r randomness) Read(p []byte) (int, error) {
+	for at := 0; at < len(p); at += randomBytes {
+		part := p[at:min(at+randomBytes, len(p))]
+		if r.in.m.spec.Deterministic {
+			clear(part)
+		} else {
+			_, _ = rand.Read(part) // crypto/rand.Read never fails
+		}
+		r.in.look()
+	}
+	return len(p), nil
+}
+
+// stream is a standard stream that a guest writes to. One call of the guest can
+// make millions of writes.
+type stream struct {
+	in *instance
+	to io.Writer
+}
+
+func (s stream) Write(p []byte) (int, error) {
+	s.in.look()
+	return s.to.Write(p)
+}
 
 // head keeps the first bytes written to it, which is where a runtime says why.
 type head struct{ buf []byte }

@@ -32,8 +32,8 @@ const (
 // TestGoGuestFailures has the ways a Go program ends, and an echo after each.
 func TestGoGuestFailures(t *testing.T) {
 	spec := probeSpec(t)
-	spec.Limits = Limits{Instances: 1, Timeout: 5 * time.Second, Wait: time.Minute, MemoryBytes: 32 << 20, OutputBytes: 1000}
-	m := mustLoad(t, spec, contextStop{})
+	spec.Limits = Limits{Instances: 1, Timeout: 5 * time.Second, Fuel: maxFuel, Wait: time.Minute, MemoryBytes: 32 << 20, OutputBytes: 1000}
+	m := mustLoad(t, spec, fuelStop{})
 	for _, tc := range []struct {
 		name   string
 		op     uint32
@@ -68,7 +68,7 @@ func TestGoGuestFailures(t *testing.T) {
 }
 
 func TestGoGuestSelftestAndDescribe(t *testing.T) {
-	m := mustLoad(t, probeSpec(t), contextStop{})
+	m := mustLoad(t, probeSpec(t), fuelStop{})
 	if got := mustCall(t, m, OpSelftest, ""); got != "" {
 		t.Errorf("selftest %q", got)
 	}
@@ -84,7 +84,7 @@ func TestWorldIsEmpty(t *testing.T) {
 	for _, deterministic := range []bool{false, true} {
 		spec := probeSpec(t)
 		spec.Deterministic = deterministic
-		m := mustLoad(t, spec, contextStop{})
+		m := mustLoad(t, spec, fuelStop{})
 		want := "args 0 env 0 file true dir true stdin 0 EOF"
 		if got := mustCall(t, m, probeWorld, ""); got != want {
 			t.Errorf("deterministic %v: got %s", deterministic, got)
@@ -95,7 +95,7 @@ func TestWorldIsEmpty(t *testing.T) {
 func TestDeterministicWorld(t *testing.T) {
 	spec := probeSpec(t)
 	spec.Deterministic = true
-	m := mustLoad(t, spec, contextStop{})
+	m := mustLoad(t, spec, fuelStop{})
 	const want = "2000-01-01T00:00:00Z 946684800000 0000000000000000 0000000000000000"
 	for range 3 {
 		if got := mustCall(t, m, probeClocks, ""); got != want {
@@ -114,7 +114,7 @@ func TestDeterministicWorld(t *testing.T) {
 }
 
 func TestLiveWorld(t *testing.T) {
-	m := mustLoad(t, probeSpec(t), contextStop{})
+	m := mustLoad(t, probeSpec(t), fuelStop{})
 	a, b := strings.Fields(mustCall(t, m, probeClocks, "")), strings.Fields(mustCall(t, m, probeClocks, ""))
 	at, err := time.Parse(time.RFC3339, a[0])
 	if err != nil || time.Since(at).Abs() > time.Hour {
@@ -130,7 +130,7 @@ func TestLiveWorld(t *testing.T) {
 func TestSleepIsBounded(t *testing.T) {
 	spec := probeSpec(t)
 	spec.Limits = Limits{Instances: 1, Timeout: 500 * time.Millisecond, Wait: time.Minute}
-	m := mustLoad(t, spec, contextStop{})
+	m := mustLoad(t, spec, fuelStop{})
 	_, err := m.Call(context.Background(), probeSleep, []byte("1h"), nil)
 	if !errors.Is(err, ReasonTimeout) {
 		t.Errorf("got %v", err)
@@ -146,7 +146,7 @@ func TestLog(t *testing.T) {
 	spec := probeSpec(t)
 	spec.Log = log
 	spec.Limits.Instances = 1
-	m := mustLoad(t, spec, contextStop{})
+	m := mustLoad(t, spec, fuelStop{})
 	mustCall(t, m, probeLog, "first\nsecond \x1b[31mred\xff")
 	if got, want := b.String(), "[WARN]  first second  [31mred\uFFFD\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
