@@ -30,6 +30,8 @@ const StateSchema = "1"
 // Engine runs programs. *interp.Engine is one.
 type Engine interface {
 	Run(ctx context.Context, p interp.Program) (interp.Result, error)
+	// Prepare compiles what a command needs, so that Run does not have to.
+	Prepare(ctx context.Context, command string) error
 	Languages() []interp.Language
 	Warm(ctx context.Context, interpreters ...string) error
 }
@@ -105,8 +107,18 @@ func (b *Backend) warmUp() {
 		b.o.Log.Error("interpreters did not compile", "error", err)
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.warm = err
+	b.mu.Unlock()
+	// What else is installed takes a while, and nobody waits for it; whoever comes
+	// before it is compiled waits for that alone.
+	for _, l := range b.o.Engine.Languages() {
+		if l.Missing != "" || b.life.Err() != nil {
+			continue
+		}
+		if err := b.o.Engine.Prepare(b.life, l.Interpreter); err != nil && b.life.Err() == nil {
+			b.o.Log.Error("an interpreter did not compile", "language", l.ID, "error", err)
+		}
+	}
 }
 
 // Info describes the plugin.
@@ -130,7 +142,7 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 // maxMemory is what a 32-bit address space leaves a guest.
 const maxMemory = 4<<30 - 64<<10
 
-// Health is ready once the interpreters are compiled and one language runs.
+// Health is ready once the core interpreters are compiled and one language runs.
 func (b *Backend) Health(context.Context) (backend.Health, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -148,7 +160,9 @@ func (b *Backend) Health(context.Context) (backend.Health, error) {
 }
 
 // toolchains name for the language table what each interpreter is.
-var toolchains = map[string]string{"py": "cpython", "js": "quickjs", "ts": "quickjs"}
+var toolchains = map[string]string{
+	"py": "cpython", "js": "quickjs", "ts": "quickjs", "php": "php", "rb": "ruby", "sql": "sqlite",
+}
 
 func (b *Backend) languages() []backend.LanguageSupport {
 	var out []backend.LanguageSupport

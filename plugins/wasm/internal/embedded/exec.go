@@ -29,6 +29,10 @@ func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.Ex
 		return backend.ExecResult{}, sandboxError(op, err)
 	}
 	defer done()
+	command := argv(backend.Step{Argv: req.Argv[:1], Args: req.Argv[1:]})
+	if err := b.o.Engine.Prepare(ctx, command[0]); err != nil {
+		return backend.ExecResult{}, engineError(ctx, err)
+	}
 	timeout := time.Duration(orElse(int64(req.Timeout), int64(defaultWall)))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errWall)
 	defer cancel()
@@ -42,7 +46,7 @@ func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.Ex
 		return backend.ExecResult{}, err
 	}
 	res, err := b.o.Engine.Run(ctx, interp.Program{
-		Argv: argv(backend.Step{Argv: req.Argv[:1], Args: req.Argv[1:]}), Env: r.env(),
+		Argv: command, Env: r.env(),
 		Stdin: bytes.NewReader(req.Stdin), Stdout: &r.out, Stderr: &r.err,
 		Data:  interp.Mount{Root: sb.Data, Quota: sb.Quota},
 		Tmp:   interp.Mount{Root: r.scratch.Tmp, Quota: r.scratch.TmpQuota},

@@ -113,6 +113,13 @@ func (r *run) makeDirs() (err error) {
 
 // steps runs the plan until a step does not exit 0.
 func (r *run) steps(ctx context.Context) error {
+	// An interpreter that is not compiled yet is not the program's doing, so waiting
+	// for it is not part of its time.
+	for _, step := range r.spec.Steps {
+		if err := r.b.o.Engine.Prepare(ctx, argv(step)[0]); err != nil && !errors.Is(err, interp.ErrUnknownInterpreter) {
+			return engineError(ctx, err)
+		}
+	}
 	wall := orElse(int64(r.spec.Limits.Wall), int64(defaultWall))
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(wall), errWall)
 	defer cancel()

@@ -11,7 +11,7 @@
 //	eng, err := interp.New(interp.Config{Packs: set, CacheDir: cacheDir, TypeScript: helper})
 //	defer eng.Close(ctx)
 //	eng.Languages()                                // what is offered, and why the rest is not
-//	eng.Warm(ctx)                                  // optional: compile now, not at the first run
+//	eng.Warm(ctx)                                  // optional: compile the core now, not at the first run
 //	res, err := eng.Run(ctx, interp.Program{
 //		Argv:   []string{"python3", "/run/caisson/main.py", "arg 1"},
 //		Stdout: out, Stderr: errs,
@@ -44,5 +44,6 @@
 // Package cpython runs Python, package quickjs JavaScript and TypeScript for
 // node. Both boot their interpreter once and start runs from an image of that,
 // with randomness and clocks of their own. TypeScript is compiled by helper
-// processes; see package typescript.
+// processes; see package typescript. Package php runs PHP, which boots for each
+// run.
 package interp

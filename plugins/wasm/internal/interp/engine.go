@@ -14,6 +14,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/cpython"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/php"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/quickjs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
@@ -44,6 +45,7 @@ var commands = []command{
 	{"python3", []string{"python", "python3.11"}, "py", packs.CPython},
 	{"node", []string{"nodejs", "qjs"}, "js", packs.QuickJS},
 	{quickjs.TypeScript, nil, "ts", packs.QuickJS},
+	{"php", []string{"php8.2"}, "php", packs.PHP},
 }
 
 // build makes the interpreter of a pack.
@@ -53,6 +55,9 @@ var build = map[string]func(ctx context.Context, wasm []byte, cfg Config) (inter
 	},
 	packs.QuickJS: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
 		return quickjs.New(ctx, wasm, cfg.CacheDir, cfg.TypeScript)
+	},
+	packs.PHP: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
+		return php.New(ctx, wasm, cfg.CacheDir)
 	},
 }
 
@@ -121,8 +126,8 @@ func (e *Engine) Languages() []Language {
 	return out
 }
 
-// Warm compiles the interpreters of the named languages, of all whose packs are
-// there if none is named. It returns the first failure, after trying all.
+// Warm compiles the interpreters of the named languages; if none is named, those of
+// the core packs that are there. It returns all failures, after trying each.
 func (e *Engine) Warm(ctx context.Context, languages ...string) error {
 	var errs []error
 	done := map[string]bool{}
@@ -130,7 +135,7 @@ func (e *Engine) Warm(ctx context.Context, languages ...string) error {
 		if done[c.pack] || len(languages) > 0 && !slices.Contains(languages, c.language) {
 			continue
 		}
-		if len(languages) == 0 && e.cfg.Packs.Check(c.pack) != nil {
+		if len(languages) == 0 && !e.core(c.pack) {
 			continue
 		}
 		done[c.pack] = true
@@ -139,6 +144,23 @@ func (e *Engine) Warm(ctx context.Context, languages ...string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// core reports whether a pack is a core pack and there.
+func (e *Engine) core(pack string) bool {
+	return e.cfg.Packs.Check(pack) == nil && slices.ContainsFunc(e.cfg.Packs.Packs(), func(p packs.Pack) bool {
+		return p.Name == pack && p.Core
+	})
+}
+
+// Prepare compiles what the command needs, or waits until others have, so that a
+// Run of it does not. Its errors are those of Run.
+func (e *Engine) Prepare(ctx context.Context, name string) error {
+	c, err := lookup(name)
+	if err == nil {
+		_, err = e.interpreter(ctx, c.pack)
+	}
+	return err
 }
 
 // CacheErr says why compiled code could not be kept in Config.CacheDir, for the
@@ -164,7 +186,7 @@ func (e *Engine) CacheErr() error {
 // the host's fault. Otherwise the Result says how the program ended.
 //
 // Run waits for a slot and for memory as long as ctx allows. Compiling the
-// interpreter on first use also counts against ctx: call Warm before.
+// interpreter on first use also counts against ctx: call Prepare before.
 func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 	if len(p.Argv) == 0 {
 		return Result{}, fmt.Errorf("%w: Argv: empty", ErrBadProgram)

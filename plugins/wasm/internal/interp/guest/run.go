@@ -35,6 +35,9 @@ type Run struct {
 	// with the run, the outputs never fail.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
+	// KeepStdio refuses to close the three standard descriptors, for guests
+	// that cannot duplicate them and close what they take for a duplicate.
+	KeepStdio bool
 
 	in        *stdin
 	mem       *memory

@@ -45,7 +45,7 @@ var errnoFunctions = map[string]bool{
 
 // newHostCall makes the listener of a function.
 func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
-	return hostCall{charges[def.Name()], errnoFunctions[def.Name()]}
+	return hostCall{charges[def.Name()], errnoFunctions[def.Name()], def.Name() == "fd_close"}
 }
 
 // hostCall charges a call of a WASI function. Where errno is set it also replaces
@@ -56,7 +56,11 @@ func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
 type hostCall struct {
 	charge charge
 	errno  bool
+	closes bool
 }
+
+// noDescriptor is one that no guest has open.
+const noDescriptor = 1<<32 - 1
 
 func (h hostCall) Before(ctx context.Context, m api.Module, _ api.FunctionDefinition, params []uint64, _ experimental.StackIterator) {
 	r := stateOf(ctx)
@@ -66,6 +70,9 @@ func (h hostCall) Before(ctx context.Context, m api.Module, _ api.FunctionDefini
 	r.errno = 0
 	if h.charge.done > 0 {
 		r.done = uint32(params[h.charge.done])
+	}
+	if h.closes && r.KeepStdio && uint32(params[0]) <= 2 {
+		params[0] = noDescriptor // likewise the very slots that the function reads
 	}
 	r.Charge(m, h.charge.before(m.Memory(), params))
 }
