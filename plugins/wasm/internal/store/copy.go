@@ -95,9 +95,11 @@ func (c *copier) entry(dst, src *os.Root, to *os.File, at, name string, depth in
 		err = c.subdir(dst, src, p, name, info, depth)
 	case fs.ModeSymlink:
 		var target string
-		if target, err = src.Readlink(name); err == nil {
-			err = dst.Symlink(target, name)
+		if target, err = src.Readlink(name); err != nil {
+			err = changed(src, name, info, err)
+			break
 		}
+		err = dst.Symlink(target, name)
 	default:
 		err = errChanged
 	}
@@ -118,7 +120,7 @@ var errChanged = errors.New("changed meanwhile")
 func (c *copier) subdir(dst, src *os.Root, p, name string, info fs.FileInfo, depth int) error {
 	from, err := src.OpenRoot(name)
 	if err != nil {
-		return changed(err)
+		return changed(src, name, info, err)
 	}
 	defer from.Close()
 	if now, err := from.Stat("."); err != nil || !os.SameFile(info, now) {
@@ -138,9 +140,15 @@ func (c *copier) subdir(dst, src *os.Root, p, name string, info fs.FileInfo, dep
 	return dst.Chmod(name, info.Mode().Perm()|0o700)
 }
 
-// changed is errChanged for errors that only a change can cause.
-func changed(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+// changed turns an error of opening or reading what info describes into errChanged
+// when the name stands for something else by now: it is not the disk's error then.
+func changed(src *os.Root, name string, info fs.FileInfo, err error) error {
+	for _, cause := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EINVAL} {
+		if errors.Is(err, cause) {
+			return errChanged
+		}
+	}
+	if now, again := src.Lstat(name); again != nil || !os.SameFile(info, now) {
 		return errChanged
 	}
 	return err
@@ -149,7 +157,7 @@ func changed(err error) error {
 func (c *copier) file(dst, src *os.Root, p, name string, want fs.FileInfo) error {
 	in, err := src.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return changed(err)
+		return changed(src, name, want, err)
 	}
 	defer in.Close()
 	info, err := in.Stat()

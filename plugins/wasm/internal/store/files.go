@@ -15,6 +15,7 @@ type scanned struct {
 	options    changes.ScanOptions
 	generation uint64
 	any        bool
+	empty      bool // it was made empty, at generation 0
 }
 
 // Files returns the tree as it is. The same Snapshot is returned as long as
@@ -26,6 +27,9 @@ func (b *Sandbox) Files(ctx context.Context, o changes.ScanOptions) (*changes.Sn
 	defer f.mu.Unlock()
 	// Read before the scan: what changes during the scan makes the next one look.
 	generation := b.Quota.Generation()
+	if f.empty && generation == 0 {
+		return nothing, nil
+	}
 	if f.snapshot != nil && f.generation == generation && sameScan(f.options, o) {
 		return f.snapshot, nil
 	}
@@ -37,6 +41,9 @@ func (b *Sandbox) Files(ctx context.Context, o changes.ScanOptions) (*changes.Sn
 	f.snapshot, f.options, f.generation, f.any = s, o, generation, true
 	return s, nil
 }
+
+// nothing is an empty tree. It is shared and never written.
+var nothing = &changes.Snapshot{}
 
 func sameScan(a, b changes.ScanOptions) bool {
 	return a.Prefix == b.Prefix && a.MaxEntries == b.MaxEntries && a.MaxDigestBytes == b.MaxDigestBytes && slices.Equal(a.Exclude, b.Exclude)

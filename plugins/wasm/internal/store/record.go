@@ -40,9 +40,22 @@ type Record struct {
 // sandbox is gone.
 var ErrDamaged = errors.New("sandbox record is damaged")
 
-// writeRecord makes the record of a sandbox in its directory, or replaces it as a
-// whole; active becomes its modification time.
-func writeRecord(dir string, r any, active time.Time) error {
+// newRecord makes the record of a sandbox in a directory that nobody else knows;
+// active becomes its modification time.
+func newRecord(dir string, r any, active time.Time) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, recordFile)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		return err
+	}
+	return setActive(path, active)
+}
+
+// replaceRecord replaces a record as a whole.
+func replaceRecord(dir string, r any, active time.Time) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err

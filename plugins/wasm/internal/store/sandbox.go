@@ -33,7 +33,7 @@ type Sandbox struct {
 	store *Store
 	key   key
 	path  string
-	dir   *os.File // locked, shared, while refs > 0
+	lock  dirLock // shared, on its directory, while refs > 0
 
 	// turn holds one token while no run has the sandbox.
 	turn   chan struct{}
@@ -72,18 +72,20 @@ func (s *Store) Create(ctx context.Context, config, id string, r Record, snapsho
 		return nil, fmt.Errorf("config %q, id %q: must match %s", config, id, nameRule)
 	}
 	r.Schema, r.Config, r.ID, r.Created = recordSchema, config, id, s.now().UTC()
-	stage := filepath.Join(s.work, randomName())
-	b, err := s.stage(ctx, stage, k, r, snapshot)
+	c, err := s.shell()
+	if err != nil {
+		return nil, fmt.Errorf("create sandbox: %w", err)
+	}
+	b := s.newSandbox(k, r, c.lock, c.data)
+	err = s.furnish(ctx, c.dir, b, snapshot)
 	if err == nil {
 		// The lock is held before the sandbox can be seen.
-		err = moveTo(stage, b.path)
+		err = moveTo(c.dir, b.path)
 	}
 	if err != nil {
-		if b != nil {
-			b.lost = true
-			b.shut()
-		}
-		return nil, errors.Join(fmt.Errorf("create sandbox: %w", err), os.RemoveAll(stage))
+		b.lost = true
+		b.shut()
+		return nil, errors.Join(fmt.Errorf("create sandbox: %w", err), os.RemoveAll(c.dir))
 	}
 	return s.enter(b)
 }
@@ -102,44 +104,23 @@ func moveTo(stage, path string) error {
 	return err
 }
 
-// stage makes a sandbox in a directory of this process and opens it.
-func (s *Store) stage(ctx context.Context, stage string, k key, r Record, snapshot string) (*Sandbox, error) {
-	data := filepath.Join(stage, "data")
-	err := os.Mkdir(stage, 0o700)
+// furnish makes a sandbox of an empty directory that nobody else knows.
+func (s *Store) furnish(ctx context.Context, dir string, b *Sandbox, snapshot string) error {
+	if snapshot == "" {
+		b.files.empty = true
+	} else if err := s.restore(ctx, b.key.config, snapshot, b); err != nil {
+		return err
+	}
+	err := newRecord(dir, b.Record, b.Record.Created)
 	if err == nil {
-		err = os.Mkdir(data, 0o700)
+		b.seen, err = lookRecord(dir)
 	}
-	if err != nil {
-		return nil, err
-	}
-	b, err := s.openDir(stage, k, r)
-	if err != nil {
-		return nil, err
-	}
-	if snapshot != "" {
-		err = s.restore(ctx, k.config, snapshot, b)
-	}
-	if err == nil {
-		err = writeRecord(stage, r, r.Created)
-	}
-	if err == nil {
-		b.seen, err = lookRecord(stage)
-	}
-	return b, err
+	return err
 }
 
-// openDir opens the sandbox that dir holds, or will be moved from there. Its
-// account is empty.
-func (s *Store) openDir(dir string, k key, r Record) (*Sandbox, error) {
-	f, err := lockDir(dir, unix.LOCK_SH)
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(filepath.Join(dir, "data"))
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
+// newSandbox returns the sandbox that is open as lock and data. Its account is
+// empty.
+func (s *Store) newSandbox(k key, r Record, lock dirLock, data *os.Root) *Sandbox {
 	limits := s.quota
 	if n := r.Limits.DiskBytes; n > 0 && (limits.Bytes == 0 || n < limits.Bytes) {
 		limits.Bytes = n
@@ -148,14 +129,14 @@ func (s *Store) openDir(dir string, k key, r Record) (*Sandbox, error) {
 		limits.Entries = n
 	}
 	b := &Sandbox{
-		Record: r, Data: root, Quota: rootfs.NewQuota(limits), Index: &changes.Index{},
-		store: s, key: k, path: s.path(k), dir: f, expires: r.Expires,
+		Record: r, Data: data, Quota: rootfs.NewQuota(limits), Index: &changes.Index{},
+		store: s, key: k, path: s.path(k), lock: lock, expires: r.Expires,
 		turn: make(chan struct{}, 1), unused: make(chan struct{}),
 	}
-	b.Tree = rootfs.NewTree(root, b.Quota)
+	b.Tree = rootfs.NewTree(data, b.Quota)
 	b.turn <- struct{}{}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
-	return b, nil
+	return b
 }
 
 // Get takes a sandbox into use.
@@ -204,7 +185,10 @@ func (s *Store) opened(k key) (*Sandbox, error) {
 	if b == nil {
 		return nil, nil
 	}
-	return b, b.use()
+	if err := b.use(); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // use adds a reference; the caller holds store.mu. It fails, and adds none, when
@@ -214,7 +198,7 @@ func (b *Sandbox) use() error {
 		b.refs++
 		return nil
 	}
-	if err := unix.Flock(int(b.dir.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+	if err := b.lock.set(unix.LOCK_SH); err != nil {
 		return err
 	}
 	b.refs = 1
@@ -257,12 +241,15 @@ func (s *Store) load(k key) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.openDir(path, k, r)
+	lock, data, err := openDir(path)
 	if err != nil {
 		return nil, fmt.Errorf("open sandbox: %w", absent(err))
 	}
+	b := s.newSandbox(k, r, lock, data)
 	b.seen = seen
-	err = b.samePlace()
+	// What was opened, piece by piece, is one sandbox if the directory that is locked
+	// is at its place: then it was all the time.
+	err = b.lock.at(path)
 	if err == nil {
 		if err = b.Quota.Measure(b.ctx, b.Data); err != nil {
 			err = fmt.Errorf("measure sandbox: %w", err)
@@ -277,27 +264,6 @@ func (s *Store) load(k key) (*Sandbox, error) {
 		_ = json.Unmarshal(saved, b.Index) // a damaged index is an empty one
 	}
 	return b, nil
-}
-
-// samePlace makes sure that what was opened, piece by piece, is one sandbox: the
-// directory that is locked is still at its place, and so it was all the time.
-func (b *Sandbox) samePlace() error { return inPlace(b.dir, b.path) }
-
-func inPlace(dir *os.File, path string) error {
-	mine, err := dir.Stat()
-	if err != nil {
-		return err
-	}
-	there, err := os.Lstat(path)
-	switch {
-	case errors.Is(absent(err), ErrAbsent):
-		return errMoved // the next attempt tells whether anything is there
-	case err != nil:
-		return err
-	case !os.SameFile(mine, there):
-		return errMoved
-	}
-	return nil
 }
 
 // enter makes a sandbox that was just opened known, in use, or returns the one
@@ -334,7 +300,7 @@ func (b *Sandbox) Release() {
 	case b.gone || s.closed:
 		evicted = append(evicted, b)
 	default:
-		_ = unix.Flock(int(b.dir.Fd()), unix.LOCK_UN)
+		_ = b.lock.set(unix.LOCK_UN)
 		b.weight = b.files.len()
 		s.idle = append(s.idle, b)
 		s.weight += b.weight
@@ -396,7 +362,7 @@ func (b *Sandbox) shut() {
 	}
 	b.cancel(nil)
 	b.Data.Close()
-	b.dir.Close()
+	b.lock.close()
 	close(b.unused)
 }
 
@@ -470,7 +436,7 @@ func (b *Sandbox) SetExpires(at time.Time) error {
 		return err
 	}
 	r.Expires = at
-	if err := writeRecord(b.path, r, b.store.now()); err != nil {
+	if err := replaceRecord(b.path, r, b.store.now()); err != nil {
 		return fmt.Errorf("prolong sandbox: %w", err)
 	}
 	b.expires = at

@@ -22,7 +22,8 @@ type Scratch struct {
 
 	store   *Store
 	dir     string
-	program string
+	program *os.File // the last run's, open
+	name    string   // of program
 }
 
 // Scratch returns directories that nobody has used, or that nobody could tell from
@@ -69,20 +70,33 @@ func (s *Store) newScratch() (_ *Scratch, err error) {
 
 // Program writes the source of the run's one program.
 func (c *Scratch) Program(file string, source []byte) error {
-	c.program = file
-	return c.Entry.WriteFile(file, source, 0o644)
+	// Writing over what the last run had under the same name, which is nearly always
+	// the same, is far cheaper than removing and making a file.
+	if c.program != nil && c.name != file {
+		c.program.Close()
+		c.program = nil
+		if err := c.Entry.Remove(c.name); err != nil {
+			return err
+		}
+	}
+	if c.program == nil {
+		f, err := c.Entry.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		c.program, c.name = f, file
+	}
+	if _, err := c.program.WriteAt(source, 0); err != nil {
+		return err
+	}
+	return c.program.Truncate(int64(len(source)))
 }
 
 // Close gives the directories back. They are used again only when the run changed
 // nothing in Tmp, not even a mode or a time; the program cannot change Entry.
 func (c *Scratch) Close() error {
-	clean := c.TmpQuota.Generation() == 0
-	if clean && c.program != "" {
-		clean = c.Entry.Remove(c.program) == nil
-		c.program = ""
-	}
 	s := c.store
-	if clean {
+	if c.TmpQuota.Generation() == 0 {
 		s.mu.Lock()
 		if !s.closed && len(s.scratch) < maxScratch {
 			s.scratch = append(s.scratch, c)
@@ -96,6 +110,9 @@ func (c *Scratch) Close() error {
 }
 
 func (c *Scratch) close() {
+	if c.program != nil {
+		c.program.Close()
+	}
 	for _, root := range []*os.Root{c.Entry, c.Tmp} {
 		if root != nil {
 			root.Close()

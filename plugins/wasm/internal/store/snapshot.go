@@ -71,7 +71,7 @@ func (s *Store) stageSnapshot(ctx context.Context, stage string, b *Sandbox, r *
 	if r.Bytes, r.Entries, err = copyTree(ctx, root, b.Data, b.Quota.Limits()); err != nil {
 		return err
 	}
-	if err := writeRecord(stage, r, r.Created); err != nil {
+	if err := newRecord(stage, r, r.Created); err != nil {
 		return err
 	}
 	return moveTo(stage, s.snapshotPath(r.Config, r.ID))
@@ -86,12 +86,13 @@ func (s *Store) restore(ctx context.Context, config, id string, b *Sandbox) erro
 	// While the lock is held the files stay, whoever deletes the snapshot.
 	lock, err := lockDir(path, unix.LOCK_SH)
 	if err != nil {
-		if errors.Is(absent(err), ErrAbsent) {
+		// Who deletes one moves it away before taking the exclusive lock.
+		if errors.Is(absent(err), ErrAbsent) || errors.Is(err, unix.EWOULDBLOCK) {
 			err = ErrNoSnapshot
 		}
 		return err
 	}
-	defer lock.Close()
+	defer lock.close()
 	r, err := s.LookSnapshot(config, id)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (s *Store) restore(ctx context.Context, config, id string, b *Sandbox) erro
 	root, err := os.OpenRoot(filepath.Join(path, "data"))
 	if err == nil {
 		defer root.Close()
-		err = inPlace(lock, path)
+		err = lock.at(path)
 	}
 	if errors.Is(absent(err), ErrAbsent) || errors.Is(err, errMoved) {
 		return ErrNoSnapshot

@@ -30,7 +30,8 @@ var (
 type Store struct {
 	dir     string
 	work    string
-	workDir *os.File // open and locked: this process is alive
+	workDir *os.File // the same, open
+	alive   dirLock  // on work, as long as this process lives
 	quota   rootfs.Limits
 	now     func() time.Time
 
@@ -39,7 +40,11 @@ type Store struct {
 	idle    []*Sandbox // unused, longest first; kept for their index and account
 	weight  int        // files that idle remembers
 	scratch []*Scratch // clean and unused
+	ready   []shell    // sandboxes that are nobody's yet
 	closed  bool
+
+	wanted chan struct{} // more of ready; closed by Close
+	tasks  sync.WaitGroup
 }
 
 type key struct{ config, id string }
@@ -65,36 +70,28 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{dir: dir, quota: o.Quota, now: o.Now, open: make(map[key]*Sandbox)}
+	s := &Store{dir: dir, quota: o.Quota, now: o.Now, open: make(map[key]*Sandbox), wanted: make(chan struct{}, 1)}
 	for _, sub := range []string{"sessions", "snapshots", "work", "trash"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("open sandbox store: %w", err)
 		}
 	}
 	s.work = filepath.Join(dir, "work", randomName())
-	if err := os.Mkdir(s.work, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.work, readyDir), 0o700); err != nil {
 		return nil, fmt.Errorf("open sandbox store: %w", err)
 	}
-	work, err := lockDir(s.work, unix.LOCK_EX)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open sandbox store: %w", err), os.Remove(s.work))
+	var err error
+	if s.alive, err = lockDir(s.work, unix.LOCK_EX); err == nil {
+		if s.workDir, err = os.Open(s.work); err != nil {
+			s.alive.close()
+		}
 	}
-	s.workDir = work
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open sandbox store: %w", err), os.RemoveAll(s.work))
+	}
+	s.tasks.Go(s.makeReady)
+	s.wanted <- struct{}{}
 	return s, nil
-}
-
-// lockDir opens a directory and takes a lock on it that ends when it is closed,
-// or with this process. It does not wait.
-func lockDir(dir string, how int) (*os.File, error) {
-	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // Clean deletes trash and the work directories that no process holds. It returns
@@ -117,17 +114,26 @@ func (s *Store) Clean(ctx context.Context) error {
 
 // removeUnused deletes base/name, as far as ctx lets it, unless somebody uses it.
 func removeUnused(ctx context.Context, base, name string) error {
-	f, err := lockDir(filepath.Join(base, name), unix.LOCK_EX)
+	path := filepath.Join(base, name)
+	lock, err := lockDir(path, unix.LOCK_EX)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return nil
 	case err == nil:
-		defer f.Close()
+		defer lock.close()
+		// Most hold nothing any more but what this package wrote.
+		for _, file := range []string{recordFile, indexFile} {
+			_ = unix.Unlink(path + "/" + file)
+		}
+		if unix.Rmdir(path+"/data") == nil && unix.Rmdir(path) == nil {
+			return nil
+		}
 	}
 	// What is no directory cannot be in use.
 	return removeTree(ctx, base, name)
 }
 
+// removeTree deletes base/name, whatever it holds, as far as ctx lets it.
 func removeTree(ctx context.Context, base, name string) error {
 	root, err := os.OpenRoot(base)
 	if err != nil {
@@ -164,21 +170,31 @@ func names(dir string, fn func(name string) error) error {
 	}
 }
 
-// Close saves indexes and gives up descriptors. Sandboxes stay. Sandboxes and
-// scratch directories in use must have been released.
+// Close ends the background work, saves indexes and gives up descriptors. Sandboxes stay. Sandboxes and
+// scratch directories in use must have been released. A second Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.closed = true
-	idle, scratch := s.idle, s.scratch
-	s.idle, s.scratch, s.open = nil, nil, map[key]*Sandbox{}
+	idle, scratch, ready := s.idle, s.scratch, s.ready
+	s.idle, s.scratch, s.ready, s.open = nil, nil, nil, map[key]*Sandbox{}
+	close(s.wanted)
 	s.mu.Unlock()
+	s.tasks.Wait()
 	for _, b := range idle {
 		b.shut()
 	}
 	for _, c := range scratch {
 		c.close()
 	}
+	for _, c := range ready {
+		c.close()
+	}
 	err := os.RemoveAll(s.work)
+	s.alive.close()
 	return errors.Join(err, s.workDir.Close())
 }
 

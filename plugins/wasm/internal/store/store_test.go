@@ -27,6 +27,19 @@ func open(t *testing.T, dir string) *Store {
 	return s
 }
 
+// noStaging checks that nothing is left of what was being made.
+func noStaging(t *testing.T, s *Store) {
+	t.Helper()
+	left, err := os.ReadDir(s.work)
+	if err != nil || len(left) != 1 { // what is made ahead
+		t.Errorf("staging holds %v, %v", left, err)
+	}
+	ready, err := os.ReadDir(filepath.Join(s.work, readyDir))
+	if err != nil || len(ready) > maxReady {
+		t.Errorf("%d sandboxes are ready: %v", len(ready), err)
+	}
+}
+
 func record(id string) Record {
 	return Record{Metadata: backend.Metadata{Config: "c", Session: id, Tenant: "acme"}}
 }
@@ -96,10 +109,7 @@ func TestCreateTwiceIsOneSandbox(t *testing.T) {
 	if made != 1 {
 		t.Errorf("%d creates succeeded, want one", made)
 	}
-	left, _ := os.ReadDir(s.work)
-	if len(left) != 0 {
-		t.Errorf("staging holds %v", left)
-	}
+	noStaging(t, s)
 }
 
 func TestNamesThatAreNoDirectories(t *testing.T) {

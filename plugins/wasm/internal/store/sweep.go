@@ -82,8 +82,8 @@ func (s *Store) end(ctx context.Context, k key, due Due) error {
 	}
 	// Nobody can take it into use now. What was read before may be old.
 	trash, err := func() (string, error) {
-		defer lock.Close()
-		if err := inPlace(lock, path); err != nil {
+		defer lock.close()
+		if err := lock.at(path); err != nil {
 			return "", errNotDue
 		}
 		r, seen, err := read(path, k)
@@ -113,7 +113,7 @@ func (s *Store) putAside(k key) error {
 	if err != nil {
 		return fmt.Errorf("sandbox %s has no readable record and is in use: %w", k.id, err)
 	}
-	defer lock.Close()
+	defer lock.close()
 	if err := os.Rename(s.path(k), filepath.Join(dir, k.config+"."+k.id+"."+randomName())); err != nil {
 		return fmt.Errorf("sandbox %s has no readable record: %w", k.id, err)
 	}
