@@ -119,7 +119,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 	if got, _ := os.ReadFile(filepath.Join(dir, "record.json")); !bytes.Equal(got, record) {
 		t.Error("the owner record was reached")
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "..", "..", "..", "work", "*", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "..", "..", "..", "work", "*", "put-*")); len(left) > 0 {
 		t.Errorf("staging holds %v", left)
 	}
 }
