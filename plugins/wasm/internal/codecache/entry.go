@@ -12,15 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/tetratelabs/wazero"
-	"golang.org/x/sys/unix"
-)
 
-// lockPoll is how often a lock held by another process is tried.
-const lockPoll = 20 * time.Millisecond
+	"github.com/caisson-run/caisson/plugins/wasm/internal/cachedir"
+)
 
 // entry is the locked place of one module in the cache.
 type entry struct {
@@ -45,49 +41,15 @@ type digest struct {
 
 // openEntry prepares the directory and takes the entry's lock.
 func openEntry(ctx context.Context, dir, key string) (*entry, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("code cache: %w", err)
-	}
-	if err := private(dir); err != nil {
+	if err := cachedir.Open(dir); err != nil {
 		return nil, err
 	}
 	base := filepath.Join(dir, key)
-	lock, err := os.OpenFile(base+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := cachedir.Lock(ctx, base+".lock")
 	if err != nil {
-		return nil, fmt.Errorf("code cache: %w", err)
+		return nil, err
 	}
-	for {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return &entry{dir: base + ".d", module: base + ".wasm", sum: base + ".sum", lock: lock}, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			_ = lock.Close()
-			return nil, fmt.Errorf("code cache: lock: %w", err)
-		}
-		timer := time.NewTimer(lockPoll)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			_ = lock.Close()
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// private refuses a directory whose content others may have written.
-func private(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("code cache: %w", err)
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	ours := ok && int(st.Uid) == os.Geteuid()
-	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 || !ours {
-		return errors.New("code cache: the directory must be ours and closed to writing by others (chmod go-w)")
-	}
-	return nil
+	return &entry{dir: base + ".d", module: base + ".wasm", sum: base + ".sum", lock: lock}, nil
 }
 
 func (e *entry) close() { _ = e.lock.Close() } // and the lock with it
@@ -167,21 +129,12 @@ func (e *entry) seal(rw rewritten) error {
 	module := rw.encode()
 	raw, err := json.Marshal(sums{code, digestOf(module)})
 	if err == nil {
-		err = errors.Join(replace(e.module, module), replace(e.sum, raw))
+		err = errors.Join(cachedir.Replace(e.module, module), cachedir.Replace(e.sum, raw))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("code cache: record digest: %w", err), e.wipe())
 	}
 	return nil
-}
-
-// replace writes a file at once.
-func replace(path string, b []byte) error {
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
 }
 
 // digest reads the single file of the entry.

@@ -14,8 +14,10 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/cpython"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/php"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/quickjs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -49,14 +51,14 @@ var commands = []command{
 }
 
 // build makes the interpreter of a pack.
-var build = map[string]func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error){
-	packs.CPython: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
-		return cpython.New(ctx, wasm, cfg.CacheDir)
+var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error){
+	packs.CPython: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
+		return cpython.New(ctx, wasm, host)
 	},
-	packs.QuickJS: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
-		return quickjs.New(ctx, wasm, cfg.CacheDir, cfg.TypeScript)
+	packs.QuickJS: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
+		return quickjs.New(ctx, wasm, host, cfg.TypeScript)
 	},
-	packs.PHP: func(ctx context.Context, wasm []byte, cfg Config) (interpreter, error) {
+	packs.PHP: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
 		return php.New(ctx, wasm, cfg.CacheDir)
 	},
 }
@@ -65,6 +67,7 @@ var build = map[string]func(ctx context.Context, wasm []byte, cfg Config) (inter
 // safe for concurrent use.
 type Engine struct {
 	cfg    Config
+	host   machine.Host
 	slots  *semaphore.Weighted
 	memory *semaphore.Weighted // nil without a budget
 
@@ -94,6 +97,13 @@ func New(cfg Config) (*Engine, error) {
 		cfg.MaxRunning = 2 * runtime.GOMAXPROCS(0)
 	}
 	e := &Engine{cfg: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), loads: map[string]*load{}}
+	parked := cfg.Parked
+	if parked == 0 {
+		parked = runtime.GOMAXPROCS(0)
+	}
+	e.host = machine.Host{
+		Regions: region.NewPool(cfg.MaxRunning), CacheDir: cfg.CacheDir, Parked: max(parked, 0), Idle: cfg.Idle,
+	}
 	if cfg.MemoryBudgetBytes > 0 {
 		e.memory = semaphore.NewWeighted(cfg.MemoryBudgetBytes)
 	}
@@ -284,7 +294,7 @@ func (e *Engine) interpreter(ctx context.Context, pack string) (interpreter, err
 	}
 	// Whoever asks next wants the result too, so the first caller's patience
 	// does not decide.
-	in, err := build[pack](context.WithoutCancel(ctx), wasm, e.cfg)
+	in, err := build[pack](context.WithoutCancel(ctx), wasm, e.host, e.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", pack, err)
 	}
@@ -318,6 +328,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		l.turn <- struct{}{}
 	}
+	errs = append(errs, e.host.Regions.Close())
 	return errors.Join(errs...)
 }
 

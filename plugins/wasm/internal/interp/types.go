@@ -77,6 +77,13 @@ type Config struct {
 	// MaxRunning bounds the programs that run at once; further ones wait. 0
 	// means twice GOMAXPROCS.
 	MaxRunning int
+	// Parked is how many instances of each interpreter wait for programs, booted and
+	// ready; they cost memory, for Python some 20 MiB each. 0 means GOMAXPROCS, a
+	// negative number none.
+	Parked int
+	// Idle is how long an interpreter must not have run anything until the memory
+	// that is kept ready for it is given back, but for one instance; 0 means a minute.
+	Idle time.Duration
 	// MemoryBudgetBytes bounds the sum of the memory limits of the programs
 	// that run at once; further ones wait. 0 means no bound.
 	MemoryBudgetBytes int64

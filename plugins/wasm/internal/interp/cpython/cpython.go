@@ -13,20 +13,25 @@ package cpython
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-
-	"github.com/tetratelabs/wazero"
+	"strconv"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
 //go:embed lib/sitecustomize.py lib/_caisson_runner.py
 var libraryFiles embed.FS
+
+// libraryNames are the files of lib.
+var libraryNames = []string{"sitecustomize.py", "_caisson_runner.py"}
 
 // libraryDir is where the guest finds the library.
 const libraryDir = "/usr/lib/caisson"
@@ -37,51 +42,80 @@ const startBytes = 4 << 20
 // Interpreter is a compiled CPython. It is safe for concurrent use.
 type Interpreter struct {
 	module    *codecache.Module
-	library   fs.FS
+	machine   *machine.Machine
 	minMemory int64
 
-	snapshot    *snapshot // nil when the boot failed
-	snapshotErr error
+	command     uint64 // of the snapshot; see snapshot.go
+	snapshotErr error  // why there is none
 }
 
-// New compiles the interpreter, or takes its code from the cache in cacheDir.
-// Compiling takes seconds.
-func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error) {
-	library, err := fs.Sub(libraryFiles, "lib")
+// New compiles the interpreter and boots it, or takes code and snapshot from the
+// cache. Compiling takes seconds.
+func New(ctx context.Context, wasm []byte, host machine.Host) (*Interpreter, error) {
+	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{DropData: true, Exports: exports})
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	m, err := guest.Load(ctx, cacheDir, wasm, meter.Options{DropData: true, Exports: exports})
+	p := &Interpreter{module: m}
+	if p.minMemory, err = startMemory(m); err == nil {
+		err = p.start(ctx, host)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cpython: %w", err)
-	}
-	p := &Interpreter{module: m, library: library}
-	if p.minMemory, err = startMemory(m); err != nil {
-		_ = m.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("cpython: %w", err)
-	}
-	if p.snapshot, err = p.boot(ctx); err != nil {
-		p.snapshotErr = fmt.Errorf("cpython: boot: %w", err)
-	} else {
-		p.minMemory = max(p.minMemory, p.snapshot.image.Bytes()+startBytes)
+		return nil, errors.Join(fmt.Errorf("cpython: %w", err), m.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
+}
+
+// start makes the machine: with a snapshot, or without one if the boot fails.
+func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
+	library, err := fs.Sub(libraryFiles, "lib")
+	if err != nil {
+		return err
+	}
+	cfg := machine.Config{
+		Host: host, Module: p.module,
+		Layout: guest.NewLayout(guest.LibraryMount{Path: libraryDir, FS: library}),
+		Boot:   p.boot, Argv: []string{"python3", "-c", bootCommand}, Env: environment(nil),
+		Globals: []string{exportStackPointer}, Identity: identity(library),
+	}
+	p.machine, err = machine.New(ctx, cfg)
+	if err != nil && ctx.Err() == nil {
+		p.snapshotErr = fmt.Errorf("cpython: boot: %w", err)
+		cfg.Boot = nil
+		p.machine, err = machine.New(ctx, cfg)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	p.command, err = strconv.ParseUint(string(p.machine.State()), 10, 32)
+	p.minMemory = max(p.minMemory, p.machine.ImageBytes()+startBytes)
+	return err
+}
+
+// identity is what the snapshot depends on besides the module and the command line.
+func identity(library fs.FS) []byte {
+	h := sha256.New()
+	for _, name := range libraryNames {
+		b, _ := fs.ReadFile(library, name) // embedded
+		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
+	}
+	return h.Sum(nil)
 }
 
 // SnapshotErr says why runs do not start from a snapshot; nil if they do.
 func (p *Interpreter) SnapshotErr() error { return p.snapshotErr }
 
-// config is that of every instance: an image can only be restored where the
-// directories are the same and in the same order as at the boot.
-func (p *Interpreter) config(r *guest.Run, argv []string) wazero.ModuleConfig {
-	return r.ModuleConfig(argv, environment(r.Env), guest.LibraryMount{Path: libraryDir, FS: p.library})
-}
+// Machine is what makes the instances.
+func (p *Interpreter) Machine() *machine.Machine { return p.machine }
 
 // Close releases the compiled code. No run may be in progress.
-func (p *Interpreter) Close(ctx context.Context) error { return p.module.Close(ctx) }
+func (p *Interpreter) Close(ctx context.Context) error {
+	return errors.Join(p.machine.Close(ctx), p.module.Close(ctx))
+}
 
-// CacheErr says why the code cache was not used or filled; nil if it was.
-func (p *Interpreter) CacheErr() error { return p.module.CacheErr }
+// CacheErr says why code or snapshot were not kept on disk; nil if they were.
+func (p *Interpreter) CacheErr() error { return errors.Join(p.module.CacheErr, p.machine.CacheErr()) }
 
 // MinMemoryBytes is the least memory limit a run may have.
 func (p *Interpreter) MinMemoryBytes() int64 { return p.minMemory }
@@ -89,20 +123,19 @@ func (p *Interpreter) MinMemoryBytes() int64 { return p.minMemory }
 // Run runs one program; r.Program.Argv is python's command line, options
 // included. An error means that nothing ran.
 func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
-	if p.snapshot.fits(r) {
+	if p.fits(r) {
 		return p.runSnapshot(ctx, r)
 	}
-	callCtx := r.Context(ctx)
-	inst, err := p.module.Runtime.InstantiateModule(callCtx, p.module.Code, p.config(r, r.Program.Argv))
+	inst, err := p.machine.Start(r, r.Program.Argv, environment(r.Env))
 	if err != nil {
-		return guest.Result{}, fmt.Errorf("cpython: instantiate: %w", err)
+		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}
-	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
-	if err := p.prepare(inst); err != nil {
+	defer func() { _ = inst.Close(ctx) }()
+	if err := moveStack(inst); err != nil {
 		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}
 	r.Begin()
-	_, err = inst.ExportedFunction("_start").Call(callCtx)
+	_, err = inst.ExportedFunction("_start").Call(r.Context(ctx))
 	code, exited := guest.Exit(err)
 	return r.Outcome(ctx, exited || err == nil, code, err), nil
 }
@@ -110,7 +143,8 @@ func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 // environment adds what makes CPython load the library and speak UTF-8. The
 // program sees its own values again: sitecustomize puts them back.
 func environment(env map[string]string) map[string]string {
-	out := maps.Clone(env)
+	out := make(map[string]string, len(env)+2)
+	maps.Copy(out, env)
 	path := libraryDir + ":" + guest.DataDir
 	for _, name := range []string{"PYTHONPATH", "PYTHONUTF8"} {
 		if v, ok := env[name]; ok {

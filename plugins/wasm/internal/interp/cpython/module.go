@@ -6,6 +6,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
@@ -15,8 +16,6 @@ import (
 // raises the limit and then recurses through C beyond this stack overwrites its
 // own data, where a native process would crash; the host does not notice.
 const stackBytes = 16 << 20
-
-const pageBytes = 64 << 10
 
 // What the pinned build does not export and a snapshot needs.
 const (
@@ -38,24 +37,19 @@ func startMemory(m *codecache.Module) (int64, error) {
 	if mem == nil || m.Data == nil {
 		return 0, errors.New("the module has no memory or no data of its own")
 	}
-	return int64(mem.Min())*pageBytes + stackBytes + startBytes, nil
+	return int64(mem.Min())*region.PageBytes + stackBytes + startBytes, nil
 }
 
-// prepare gives a new instance its static data, which was taken out of the module
-// since a snapshot has it, and a larger stack behind it. The allocator takes new
-// memory from the end when it needs some, so that it never sees the stack.
-func (p *Interpreter) prepare(inst api.Module) error {
+// moveStack gives a new instance a larger stack, behind its static data. The
+// allocator takes new memory from the end when it needs some, so that it never sees
+// the stack.
+func moveStack(inst api.Module) error {
 	mem := inst.Memory()
-	for _, s := range p.module.Data {
-		if !mem.Write(s.Offset, s.Data) {
-			return errors.New("static data does not fit")
-		}
-	}
 	sp, ok := inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal)
 	if !ok {
 		return errors.New("global 0 is no stack pointer")
 	}
-	if _, ok := mem.Grow(stackBytes / pageBytes); !ok {
+	if _, ok := mem.Grow(stackBytes / region.PageBytes); !ok {
 		return errors.New("the memory limit is below the interpreter's own needs")
 	}
 	sp.Set(uint64(mem.Size()))

@@ -19,10 +19,10 @@ type outside struct {
 	dirs fstest.MapFS
 }
 
-func newOutside(mounts []MountPoint) *outside {
+func newOutside(mounts []string) *outside {
 	dirs := fstest.MapFS{}
 	for _, m := range mounts {
-		for p := strings.TrimPrefix(m.Path, "/"); p != "."; p = path.Dir(p) {
+		for p := strings.TrimPrefix(m, "/"); p != "."; p = path.Dir(p) {
 			dirs[p] = &fstest.MapFile{Mode: fs.ModeDir | 0o755, ModTime: time.Unix(0, 0)}
 		}
 	}

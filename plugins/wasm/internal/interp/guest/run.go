@@ -2,23 +2,20 @@ package guest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/experimental/sysfs"
 	"github.com/tetratelabs/wazero/sys"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
@@ -40,8 +37,9 @@ type Run struct {
 	KeepStdio bool
 
 	in        *stdin
-	mem       *memory
-	start     time.Time // of the guest's monotonic clock
+	mem       *region.Region // of the instance
+	own       *region.Region // mem if it is nobody else's
+	start     time.Time      // of the guest's monotonic clock
 	started   time.Time
 	errno     uint16 // noted by rootfs during a WASI call
 	done      uint32 // where a WASI call writes how much it has copied
@@ -65,10 +63,53 @@ func stateOf(ctx context.Context) *Run {
 	return r
 }
 
-// Context returns ctx for calls into the guest. It carries the run and its
-// memory, so each instance needs its own.
+// Context returns ctx for calls into the run's instance. If no memory was attached,
+// the instance that is made with it gets its own.
 func (r *Run) Context(ctx context.Context) context.Context {
-	return experimental.WithMemoryAllocator(context.WithValue(ctx, stateKey{}, r), r.mem)
+	if r.mem != nil {
+		return runContext{ctx, r}
+	}
+	mem, err := region.New(MemoryLimit(r.Program))
+	if err != nil {
+		// A guest that is over before it begins.
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(err)
+		return runContext{ended, r}
+	}
+	r.mem, r.own = mem, mem
+	return experimental.WithMemoryAllocator(runContext{ctx, r}, mem)
+}
+
+// ModuleConfig returns the configuration of an instance that is made for this run
+// alone, with the directories that the run has.
+func (r *Run) ModuleConfig(argv []string, env map[string]string, library ...LibraryMount) wazero.ModuleConfig {
+	var dirs []string
+	for _, m := range r.Mounts {
+		dirs = append(dirs, m.Path)
+	}
+	w := NewWorld(newLayout(dirs, library))
+	w.Bind(r)
+	return w.ModuleConfig(argv, env)
+}
+
+// runContext carries a run. Every host function asks for it, so that it is found at
+// once.
+type runContext struct {
+	context.Context
+	run *Run
+}
+
+func (c runContext) Value(key any) any {
+	if key == (stateKey{}) {
+		return c.run
+	}
+	return c.Context.Value(key)
+}
+
+// Attach tells the run which memory its instance has, and limits that.
+func (r *Run) Attach(mem *region.Region) {
+	r.mem = mem
+	mem.Bind(MemoryLimit(r.Program))
 }
 
 // New prepares a run; ctx is the context of the whole run. minMemory is what
@@ -108,10 +149,6 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 		opt.ReadOnly = true
 		r.Mounts = append(r.Mounts, MountPoint{EntryDir, rootfs.New(p.Entry, nil, opt)})
 	}
-	var err error
-	if r.mem, err = newMemory(limit); err != nil {
-		return nil, err
-	}
 	r.in = newStdin(ctx, p.Stdin)
 	r.Stdin = r.in
 	r.Stdout = &output{dst: p.Stdout, err: &r.outputErr}
@@ -125,46 +162,19 @@ func MemoryLimit(p Program) int64 {
 	if n <= 0 {
 		n = DefaultMemoryBytes
 	}
-	return min(n, 4<<30) / pageBytes * pageBytes
+	return min(n, 4<<30) / region.PageBytes * region.PageBytes
 }
 
 // Close releases what the run holds. The instance must be closed before.
 func (r *Run) Close() {
 	r.in.stop()
-	r.mem.Free()
+	if r.own != nil {
+		r.own.Unmap()
+	}
 }
 
 // nanotime is the guest's monotonic clock.
 func (r *Run) nanotime() int64 { return int64(time.Since(r.start)) + 1 }
-
-// LibraryMount is a read-only file system of the engine's own.
-type LibraryMount struct {
-	Path string
-	FS   fs.FS
-}
-
-// ModuleConfig returns the configuration of the instance: mounts, streams,
-// arguments, environment, live clocks, the host's randomness, and no start
-// function.
-func (r *Run) ModuleConfig(argv []string, env map[string]string, library ...LibraryMount) wazero.ModuleConfig {
-	mounts := wazero.NewFSConfig()
-	mounts = mounts.(sysfs.FSConfig).WithSysFSMount(newOutside(r.Mounts), "/")
-	for _, m := range r.Mounts {
-		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(m.FS, m.Path)
-	}
-	for _, m := range library {
-		mounts = mounts.WithFSMount(m.FS, m.Path)
-	}
-	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
-		WithStdin(r.Stdin).WithStdout(r.Stdout).WithStderr(r.Stderr).
-		WithArgs(argv...).WithFSConfig(mounts).
-		WithRandSource(rand.Reader).WithSysWalltime().
-		WithNanotime(r.nanotime, sys.ClockResolution(1))
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		cfg = cfg.WithEnv(k, env[k])
-	}
-	return cfg
-}
 
 // Lookup finds the mount of an absolute guest path and the path below it.
 func (r *Run) Lookup(p string) (*rootfs.FS, string, bool) {
@@ -193,8 +203,8 @@ func (r *Run) Begin() {
 func (r *Run) Outcome(ctx context.Context, exited bool, code uint32, callErr error) Result {
 	res := Result{
 		Reason:          ReasonExit,
-		MemoryLimited:   r.mem.refused,
-		PeakMemoryBytes: int64(r.mem.size),
+		MemoryLimited:   r.mem.Refused(),
+		PeakMemoryBytes: r.mem.Peak(),
 		WallTime:        time.Since(r.started),
 		Fuel:            r.used(),
 		OutputErr:       r.outputErr,
@@ -209,9 +219,9 @@ func (r *Run) Outcome(ctx context.Context, exited bool, code uint32, callErr err
 		res.Code, res.Reason, res.Err = CodeKilled, ReasonTimeout, context.Cause(ctx)
 	case ctx.Err() != nil:
 		res.Code, res.Reason, res.Err = CodeKilled, ReasonCanceled, context.Cause(ctx)
-	case r.mem.refused:
+	case r.mem.Refused():
 		res.Code, res.Reason = CodeKilled, ReasonMemory
-		res.Err = fmt.Errorf("the memory limit of %d bytes was reached", r.mem.limit)
+		res.Err = fmt.Errorf("the memory limit of %d bytes was reached", r.mem.Limit())
 	default:
 		res.Code, res.Err = crash(callErr)
 	}

@@ -145,12 +145,13 @@ func opOpen(v *vm, a args) uint64 {
 	return v.newNumber(float64(fd))
 }
 
-// closeFiles closes what the program left open.
-func (v *vm) closeFiles() {
+// close ends the instance, and closes what the program left open.
+func (v *vm) close() {
 	for _, f := range v.files {
 		f.Close()
 	}
 	v.files = nil
+	_ = v.mod.Close(v.ctx)
 }
 
 // opClose(fd)

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -27,12 +29,13 @@ func boot(t *testing.T) *Interpreter {
 	}
 	// Shared with the tests of package interp; see there.
 	cache := filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))
-	q, err := New(context.Background(), wasm, cache, nil)
+	host := machine.Host{Regions: region.NewPool(2), CacheDir: cache, Parked: 1}
+	q, err := New(context.Background(), wasm, host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := q.Close(context.Background()); err != nil {
+		if err := errors.Join(q.Close(context.Background()), host.Regions.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -64,14 +67,11 @@ func TestOperationsTakeAnything(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			v, callCtx, err := q.restore(ctx, r)
+			v, err := q.take(ctx, r)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
-				v.closeFiles()
-				_ = v.mod.Close(context.WithoutCancel(callCtx))
-			}()
+			defer v.close()
 			err = v.guard(func() error {
 				var vals []uint64
 				for _, source := range hostile {

@@ -12,9 +12,10 @@
 package quickjs
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,11 +23,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
@@ -51,32 +52,39 @@ const heapMargin = 1 << 20
 // Interpreter is a compiled and booted QuickJS. It is safe for concurrent use.
 type Interpreter struct {
 	module     *codecache.Module
+	machine    *machine.Machine
 	typescript *typescript.Pool // nil without TypeScript
 	operations map[string]operation
 	image      image
 }
 
-// image is the state of the booted engine.
+// image is what is to be known of the memory of the booted engine.
 type image struct {
-	*guest.Image
-	heap         uint32 // bytes that QuickJS has allocated
-	stackPointer uint64
-	hooks        map[string]uint64 // the functions that lib/bootstrap.js returns
-	undefined    uint64            // the value
-	scratch      uint32            // see vm
+	Heap      uint32            `json:"heap"`      // bytes that QuickJS has allocated
+	Hooks     map[string]uint64 `json:"hooks"`     // the functions that lib/bootstrap.js returns
+	Undefined uint64            `json:"undefined"` // the value
+	Scratch   uint32            `json:"scratch"`   // see vm
 }
 
-// New compiles and boots the interpreter; compiled code is kept in cacheDir.
+const exportStackPointer = "__stack_pointer"
+
+// New compiles and boots the interpreter, or takes code and image from the cache.
 // transform is the command of a typescript.Pool; empty means no TypeScript.
-func New(ctx context.Context, wasm []byte, cacheDir string, transform []string) (*Interpreter, error) {
-	m, err := guest.Load(ctx, cacheDir, wasm, meter.Options{}, instantiateHost)
+func New(ctx context.Context, wasm []byte, host machine.Host, transform []string) (*Interpreter, error) {
+	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{DropData: true}, instantiateHost)
 	if err != nil {
 		return nil, fmt.Errorf("quickjs: %w", err)
 	}
 	q := &Interpreter{module: m, operations: operations()}
-	if err := q.boot(ctx); err != nil {
-		_ = m.Close(context.WithoutCancel(ctx))
-		return nil, fmt.Errorf("quickjs: boot: %w", err)
+	q.machine, err = machine.New(ctx, machine.Config{
+		Host: host, Module: m, Argv: []string{"node"},
+		Boot: q.boot, Globals: []string{exportStackPointer}, Identity: q.identity(),
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("quickjs: boot: %w", err), m.Close(context.WithoutCancel(ctx)))
+	}
+	if err := json.Unmarshal(q.machine.State(), &q.image); err != nil {
+		return nil, errors.Join(fmt.Errorf("quickjs: %w", err), q.Close(context.WithoutCancel(ctx)))
 	}
 	if len(transform) > 0 {
 		q.typescript = typescript.NewPool(transform)
@@ -84,37 +92,45 @@ func New(ctx context.Context, wasm []byte, cacheDir string, transform []string) 
 	return q, nil
 }
 
+// identity is what the image depends on besides the module: the library, what it may
+// call, and how it is started.
+func (q *Interpreter) identity() []byte {
+	h := sha256.New()
+	names, _ := fs.Glob(library, "lib/*.js") // a well-formed pattern
+	for _, name := range names {
+		b, _ := library.ReadFile(name)
+		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
+	}
+	fmt.Fprintln(h, slices.Sorted(maps.Keys(q.operations)), hookNames, stackBytes, stackMargin, scratchBytes)
+	return h.Sum(nil)
+}
+
+// Machine is what makes the instances.
+func (q *Interpreter) Machine() *machine.Machine { return q.machine }
+
 // Close releases the compiled code and the compiler. No run may be in progress.
 func (q *Interpreter) Close(ctx context.Context) error {
 	if q.typescript != nil {
 		q.typescript.Close()
 	}
-	return q.module.Close(ctx)
+	return errors.Join(q.machine.Close(ctx), q.module.Close(ctx))
 }
 
-// CacheErr says why the code cache was not used or filled; nil if it was.
-func (q *Interpreter) CacheErr() error { return q.module.CacheErr }
+// CacheErr says why code or image were not kept on disk; nil if they were.
+func (q *Interpreter) CacheErr() error { return errors.Join(q.module.CacheErr, q.machine.CacheErr()) }
 
 // MinMemoryBytes is the least memory limit a run may have.
-func (q *Interpreter) MinMemoryBytes() int64 { return q.image.Bytes() + 2*heapMargin }
+func (q *Interpreter) MinMemoryBytes() int64 { return q.machine.ImageBytes() + 2*heapMargin }
 
-// boot starts the engine, loads the library and takes the image.
-func (q *Interpreter) boot(ctx context.Context) (err error) {
+// boot starts the engine and loads the library.
+func (q *Interpreter) boot(ctx context.Context, b *machine.Boot) (state []byte, err error) {
 	v := &vm{in: q}
-	ctx = context.WithValue(ctx, vmKey{}, v)
-	inst, err := q.module.Runtime.InstantiateModule(ctx, q.module.Code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, inst.Close(ctx)) }()
-	v.use(ctx, inst)
-	fresh, _ := inst.Memory().Read(0, inst.Memory().Size())
-	fresh = bytes.Clone(fresh)
-	sp, ok := inst.ExportedGlobal("__stack_pointer").(api.MutableGlobal)
+	v.use(context.WithValue(ctx, vmKey{}, v), b.Instance)
+	sp, ok := b.ExportedGlobal(exportStackPointer).(api.MutableGlobal)
 	if !ok {
-		return errors.New("the module does not export its stack pointer")
+		return nil, errors.New("the module does not export its stack pointer")
 	}
-	return v.guard(func() error {
+	err = v.guard(func() error {
 		v.call("_initialize")
 		stack := v.call("wasm_malloc", stackBytes)
 		if stack == 0 {
@@ -134,13 +150,10 @@ func (q *Interpreter) boot(ctx context.Context) (err error) {
 			return err
 		}
 		v.call("qjs_run_gc")
-		mem, _ := inst.Memory().Read(0, inst.Memory().Size())
-		q.image = image{
-			Image: guest.NewImage(fresh, mem), heap: uint32(v.call("qjs_get_allocated_size")),
-			stackPointer: sp.Get(), hooks: hooks, undefined: v.undef, scratch: v.scratch,
-		}
-		return nil
+		state, err = json.Marshal(image{uint32(v.call("qjs_get_allocated_size")), hooks, v.undef, v.scratch})
+		return err
 	})
+	return state, err
 }
 
 // loadLibrary evaluates every file of lib as a function of its own scope and
@@ -198,34 +211,25 @@ func (v *vm) loadLibrary() (map[string]uint64, error) {
 	return hooks, nil
 }
 
-// restore makes the instance of a run from the image.
-func (q *Interpreter) restore(ctx context.Context, r *guest.Run) (*vm, context.Context, error) {
-	v := &vm{in: q, run: r, scratch: q.image.scratch, undef: q.image.undefined}
-	ctx = context.WithValue(r.Context(ctx), vmKey{}, v)
-	inst, err := q.module.Runtime.InstantiateModule(ctx, q.module.Code, r.ModuleConfig([]string{"node"}, nil))
+// take returns an instance for a run. The caller closes it.
+func (q *Interpreter) take(ctx context.Context, r *guest.Run) (*vm, error) {
+	inst, err := q.machine.Take(r)
 	if err != nil {
-		return nil, nil, fmt.Errorf("quickjs: instantiate: %w", err)
+		return nil, fmt.Errorf("quickjs: %w", err)
 	}
-	if !q.image.Restore(inst.Memory()) {
-		_ = inst.Close(context.WithoutCancel(ctx))
-		return nil, nil, errors.New("quickjs: the memory limit is below the interpreter's own needs")
-	}
-	inst.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(q.image.stackPointer)
-	v.use(ctx, inst)
-	return v, ctx, nil
+	v := &vm{in: q, run: r, scratch: q.image.Scratch, undef: q.image.Undefined}
+	v.use(context.WithValue(r.Context(ctx), vmKey{}, v), inst)
+	return v, nil
 }
 
 // Run runs one program. Argv is like node's command line: an entry file, or -e
 // and source, and the program's arguments. An error means that nothing ran.
 func (q *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
-	v, callCtx, err := q.restore(ctx, r)
+	v, err := q.take(ctx, r)
 	if err != nil {
 		return guest.Result{}, err
 	}
-	defer func() {
-		v.closeFiles()
-		_ = v.mod.Close(context.WithoutCancel(callCtx))
-	}()
+	defer v.close()
 	r.Begin()
 	var code int
 	err = v.guard(func() error {
@@ -241,5 +245,5 @@ func (q *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 
 // heapLimit is what QuickJS may allocate when the memory is limited to n bytes.
 func (q *Interpreter) heapLimit(n int64) uint64 {
-	return uint64(n - (q.image.Bytes() - int64(q.image.heap)) - max(heapMargin, n/32))
+	return uint64(n - (q.machine.ImageBytes() - int64(q.image.Heap)) - max(heapMargin, n/32))
 }

@@ -279,7 +279,7 @@ var hookNames = [...]string{
 
 // hook calls a function of lib/bootstrap.js. The arguments are freed.
 func (v *vm) hook(name string, args ...uint64) (uint64, error) {
-	val, err := v.apply(v.in.image.hooks[name], args...)
+	val, err := v.apply(v.in.image.Hooks[name], args...)
 	for _, a := range args {
 		v.free(a)
 	}
