@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,11 @@ import (
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/backendtest"
+	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 )
 
 // The test binary is its own plugin; a plugin is told where to keep things.
@@ -109,4 +114,72 @@ func startPlugin(t *testing.T) (backend.Backend, json.RawMessage) {
 		}
 	})
 	return p.Backend(), json.RawMessage(`{}`)
+}
+
+// TestConformanceInProcess runs the kit without a process between: first at the
+// backend itself, then over the wire alone. What fails here is the backend's or the
+// wire's fault and not the process runtime's.
+func TestConformanceInProcess(t *testing.T) {
+	needPacks(t)
+	if testing.Short() {
+		t.Skip("the kit over a subprocess is enough in short mode")
+	}
+	for name, new := range map[string]func(t *testing.T) (backend.Backend, json.RawMessage){
+		"direct": openHere, "wire": openOverWire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := kit
+			h.Probe = backendtest.JavaScript("qjs")
+			h.New = new
+			backendtest.Run(t, h)
+		})
+	}
+}
+
+// openHere opens the backend as the plugin does.
+func openHere(t *testing.T) (backend.Backend, json.RawMessage) {
+	packs, err := filepath.Abs(packsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(backend.EnvData, t.TempDir())
+	t.Setenv(backend.EnvCache, cacheDir(t))
+	t.Setenv(envPacks, packs)
+	b, err := open(t.Context(), hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.(plugin).Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b, json.RawMessage(`{}`)
+}
+
+// openOverWire puts the protocol between the kit and the backend.
+func openOverWire(t *testing.T) (backend.Backend, json.RawMessage) {
+	b, config := openHere(t)
+	srv, err := backend.NewServer(t.Context(), b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lis := bufconn.Listen(1 << 20)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = srv.Serve(lis)
+	}()
+	conn, err := grpc.NewClient("passthrough:///bufconn",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		srv.Stop()
+		<-served
+	})
+	return backend.NewClient(conn), config
 }
