@@ -42,6 +42,7 @@ type Run struct {
 	start     time.Time      // of the guest's monotonic clock
 	started   time.Time
 	errno     uint16 // noted by rootfs during a WASI call
+	refused   uint16 // why the WASI call under way is not carried out
 	done      uint32 // where a WASI call writes how much it has copied
 	account   *meter.Account
 	counter   api.MutableGlobal // of the instance; nil until it is known
@@ -140,7 +141,7 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 		"HOME": DataDir, "PWD": DataDir, "TMPDIR": TmpDir, "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin",
 	}
 	maps.Copy(r.Env, p.Env)
-	opt := rootfs.Options{OnErrno: func(n uint16) { r.errno = n }}
+	opt := rootfs.Options{OnErrno: func(n uint16) { r.errno = n }, Done: ctx.Done()}
 	r.Mounts = append(r.Mounts, MountPoint{DataDir, rootfs.New(p.Data.Root, p.Data.Quota, opt)})
 	if p.Tmp.Root != nil {
 		r.Mounts = append(r.Mounts, MountPoint{TmpDir, rootfs.New(p.Tmp.Root, p.Tmp.Quota, opt)})

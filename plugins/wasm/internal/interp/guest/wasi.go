@@ -45,7 +45,8 @@ var errnoFunctions = map[string]bool{
 
 // newHostCall makes the listener of a function.
 func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
-	return hostCall{charges[def.Name()], errnoFunctions[def.Name()], def.Name() == "fd_close"}
+	name := def.Name()
+	return hostCall{charges[name], errnoFunctions[name], name == "fd_close", vectors[name], name == "fd_renumber"}
 }
 
 // hostCall charges a call of a WASI function. Where errno is set it also replaces
@@ -54,9 +55,11 @@ func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
 // from; should that change, the guest sees the I/O error, and TestPythonDiskFull
 // notices.
 type hostCall struct {
-	charge charge
-	errno  bool
-	closes bool
+	charge    charge
+	errno     bool
+	closes    bool
+	vectors   bool
+	renumbers bool
 }
 
 // noDescriptor is one that no guest has open.
@@ -67,7 +70,12 @@ func (h hostCall) Before(ctx context.Context, m api.Module, _ api.FunctionDefini
 	if r == nil {
 		return
 	}
-	r.errno = 0
+	r.errno, r.refused = 0, h.beyond(params)
+	if r.refused != 0 {
+		spoil(params)
+		r.Charge(m, CallUnits)
+		return
+	}
 	if h.charge.done > 0 {
 		r.done = uint32(params[h.charge.done])
 	}
@@ -80,6 +88,10 @@ func (h hostCall) Before(ctx context.Context, m api.Module, _ api.FunctionDefini
 func (h hostCall) After(ctx context.Context, m api.Module, _ api.FunctionDefinition, results []uint64) {
 	r := stateOf(ctx)
 	if r == nil || len(results) == 0 {
+		return
+	}
+	if r.refused != 0 {
+		results[0] = uint64(r.refused)
 		return
 	}
 	if h.charge.done > 0 && uint32(results[0]) == 0 {

@@ -81,12 +81,13 @@ type lateMount struct{ esys.FS }
 // streams, arguments, environment, live clocks, the host's randomness, and no start
 // function.
 func (w *World) ModuleConfig(argv []string, env map[string]string) wazero.ModuleConfig {
-	mounts := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(w.layout.outside, "/")
+	open := new(int)
+	mounts := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(looking{w.layout.outside, open}, "/")
 	for i, m := range w.mounts {
 		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(m, w.layout.dirs[i])
 	}
 	for _, m := range w.layout.library {
-		mounts = mounts.WithFSMount(m.FS, m.Path)
+		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(looking{&sysfs.AdaptFS{FS: m.FS}, open}, m.Path)
 	}
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
 		WithStdin(worldStdin{w}).
