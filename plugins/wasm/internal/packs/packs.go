@@ -69,6 +69,9 @@ func (s *Set) Read(name string) ([]byte, Pack, error) {
 // load verifies the file of p and returns its bytes if keep is set.
 func (s *Set) load(p Pack, keep bool) ([]byte, error) {
 	b, err := read(filepath.Join(s.dir, filepath.FromSlash(p.Project), "node_modules", filepath.FromSlash(p.File)), p, keep)
+	if err == nil && !keep {
+		return nil, s.verifyParts(p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s (npm %s@%s): %w; run %q", ErrMissing, p.Name, p.Package, p.PackageVersion, err, p.Add())
 	}

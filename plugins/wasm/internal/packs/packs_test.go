@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,6 +53,38 @@ func TestLocate(t *testing.T) {
 	}
 	if _, _, err := s.Read("x"); !errors.Is(err, ErrMissing) {
 		t.Errorf("a replaced file was read: %v", err)
+	}
+}
+
+// A pack with parts is there when all of them are, and each can be read.
+func TestParts(t *testing.T) {
+	d, table := install(t, "the interpreter")
+	sum := sha256.Sum256([]byte("more"))
+	table[0].Parts = []Part{{"@a/b/dist/more.gz", hex.EncodeToString(sum[:]), 4}}
+	if err := locate(d, table).Check("x"); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "not installed") {
+		t.Errorf("without its part: %v", err)
+	}
+	part := filepath.Join(d, "node_modules", table[0].Parts[0].File)
+	if err := os.WriteFile(part, []byte("more"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := locate(d, table)
+	for file, want := range map[string]string{"x.wasm": "the interpreter", "more.gz": "more"} {
+		if b, err := s.ReadPart("x", file); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", file, b, err)
+		}
+	}
+	if b, _, err := s.Read("x"); err != nil || string(b) != "the interpreter" {
+		t.Errorf("read: %q, %v", b, err)
+	}
+	if _, err := s.ReadPart("x", "other"); !errors.Is(err, ErrMissing) {
+		t.Errorf("a file that the pack has not: %v", err)
+	}
+	if err := os.WriteFile(part, []byte("m0re"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ReadPart("x", "more.gz"); !errors.Is(err, ErrMissing) {
+		t.Errorf("a replaced part was read: %v", err)
 	}
 }
 
@@ -111,9 +144,12 @@ func TestAddCommand(t *testing.T) {
 		if !strings.HasSuffix(p.Add(), want) {
 			t.Errorf("%s is added by %q", p.Name, p.Add())
 		}
-		file := filepath.Join(p.Project, "node_modules", p.File)
-		if line := regexp.MustCompile(`(?m)^pack-` + p.Name + `\s*:=(.*)$`).FindSubmatch(makefile); line == nil || !strings.Contains(string(line[1]), file) {
-			t.Errorf("the Makefile does not say that %s has %s", p.Name, file)
+		line := regexp.MustCompile(`(?m)^pack-` + p.Name + `\s*:=(.*)$`).FindSubmatch(makefile)
+		for _, f := range append([]Part{{File: p.File}}, p.Parts...) {
+			file := filepath.Join(p.Project, "node_modules", f.File)
+			if line == nil || !slices.Contains(strings.Fields(string(line[1])), file) {
+				t.Errorf("the Makefile does not say that %s has %s", p.Name, file)
+			}
 		}
 	}
 }

