@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/cpython"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/php"
@@ -52,9 +51,7 @@ var commands = []command{
 
 // build makes the interpreter of a pack.
 var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error){
-	packs.CPython: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
-		return cpython.New(ctx, wasm, host)
-	},
+	packs.CPython: newCPython,
 	packs.QuickJS: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
 		return quickjs.New(ctx, wasm, host, cfg.TypeScript)
 	},

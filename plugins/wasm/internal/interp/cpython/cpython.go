@@ -41,6 +41,7 @@ const startBytes = 4 << 20
 
 // Interpreter is a compiled CPython. It is safe for concurrent use.
 type Interpreter struct {
+	build     Build
 	module    *codecache.Module
 	machine   *machine.Machine
 	minMemory int64
@@ -50,14 +51,16 @@ type Interpreter struct {
 }
 
 // New compiles the interpreter and boots it, or takes code and snapshot from the
-// cache. Compiling takes seconds.
-func New(ctx context.Context, wasm []byte, host machine.Host) (*Interpreter, error) {
-	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{DropData: true, Exports: exports})
+// cache. Compiling takes seconds. The library of b must be readable until Close has
+// returned.
+func New(ctx context.Context, b Build, host machine.Host) (*Interpreter, error) {
+	m, err := guest.Load(ctx, host.CacheDir, b.wasm, meter.Options{DropData: true, Exports: b.added})
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	p := &Interpreter{module: m}
-	if p.minMemory, err = startMemory(m); err == nil {
+	p := &Interpreter{build: b, module: m}
+	if err = b.check(m); err == nil {
+		p.minMemory = b.startMemory(m)
 		err = p.start(ctx, host)
 	}
 	if err != nil {
@@ -68,15 +71,18 @@ func New(ctx context.Context, wasm []byte, host machine.Host) (*Interpreter, err
 
 // start makes the machine: with a snapshot, or without one if the boot fails.
 func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
-	library, err := fs.Sub(libraryFiles, "lib")
+	own, err := fs.Sub(libraryFiles, "lib")
 	if err != nil {
 		return err
 	}
+	mounts := []guest.LibraryMount{{Path: libraryDir, FS: own}}
+	if p.build.library != nil {
+		mounts = append(mounts, guest.LibraryMount{Path: p.build.libraryDir, FS: p.build.library})
+	}
 	cfg := machine.Config{
-		Host: host, Module: p.module,
-		Layout: guest.NewLayout(guest.LibraryMount{Path: libraryDir, FS: library}),
-		Boot:   p.boot, Argv: []string{"python3", "-c", bootCommand}, Env: environment(nil),
-		Globals: []string{exportStackPointer}, Identity: identity(library),
+		Host: host, Module: p.module, Layout: guest.NewLayout(mounts...),
+		Boot: p.boot, Argv: []string{"python3", "-c", bootCommand}, Env: environment(nil),
+		Globals: []string{p.build.stackPointer}, Identity: identity(own, p.build.identity),
 	}
 	p.machine, err = machine.New(ctx, cfg)
 	if err != nil && ctx.Err() == nil {
@@ -94,12 +100,13 @@ func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
 }
 
 // identity is what the snapshot depends on besides the module and the command line.
-func identity(library fs.FS) []byte {
+func identity(library fs.FS, build []byte) []byte {
 	h := sha256.New()
 	for _, name := range libraryNames {
 		b, _ := fs.ReadFile(library, name) // embedded
 		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
 	}
+	h.Write(build)
 	return h.Sum(nil)
 }
 
@@ -131,7 +138,7 @@ func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}
 	defer func() { _ = inst.Close(ctx) }()
-	if err := moveStack(inst); err != nil {
+	if err := p.build.moveStack(inst); err != nil {
 		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}
 	r.Begin()

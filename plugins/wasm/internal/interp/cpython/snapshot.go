@@ -36,7 +36,7 @@ type takeImage struct{}
 // stops it in its shutdown when it asks for the time: then no Python frame is
 // left, and nothing returns into the frames of C that are.
 func (p *Interpreter) boot(ctx context.Context, b *machine.Boot) ([]byte, error) {
-	if err := moveStack(b); err != nil {
+	if err := p.build.moveStack(b); err != nil {
 		return nil, err
 	}
 	b.World.Walltime = func() (int64, int32) {
@@ -115,7 +115,7 @@ func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run) (guest.Resu
 	defer func() { _ = inst.Close(ctx) }()
 	r.Stdin = io.MultiReader(bytes.NewReader(frame), r.Stdin)
 	r.Begin()
-	_, err = inst.ExportedFunction(exportRun).Call(r.Context(ctx), p.command, 0)
+	_, err = inst.ExportedFunction(p.build.run).Call(r.Context(ctx), p.command, 0)
 	code, exited := guest.Exit(err)
 	if err == nil { // the runner itself ran out of memory and could only return
 		code, exited = 1, true

@@ -1,0 +1,101 @@
+package cpython
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
+)
+
+// Build is one build of CPython 3.11, and what about it differs from another.
+type Build struct {
+	wasm []byte
+
+	// library is the standard library, nil if the module contains it; libraryDir is
+	// where the interpreter looks for it, and identity stands for its content.
+	library    fs.FS
+	libraryDir string
+	identity   []byte
+
+	// run and stackPointer are the exports that a snapshot needs: the function
+	// PyRun_SimpleStringFlags and the pointer to the C stack. added are those that the
+	// module does not export by itself.
+	run, stackPointer string
+	added             []meter.Export
+
+	// stackBytes is the size of a C stack to be used in place of the module's own; 0
+	// leaves it.
+	stackBytes int64
+}
+
+// Pinned is the build that packs.Table pins. It contains the standard library.
+//
+// It has no names, and exports nothing that a snapshot needs: the index is that of
+// PyRun_SimpleStringFlags, and a boot that calls anything else fails. Its own stack of
+// 512 KiB ends after some 300 nested calls between C and Python, long before CPython's
+// own limit of 1000 that makes a RecursionError of it. A program that raises the limit
+// and then recurses through C beyond the larger stack overwrites its own data, where a
+// native process would crash; the host does not notice.
+func Pinned(wasm []byte) Build {
+	const run, stackPointer = "caisson_run", "caisson_stack_pointer"
+	return Build{
+		wasm: wasm, run: run, stackPointer: stackPointer,
+		added: []meter.Export{
+			{Name: run, Kind: meter.Function, Index: 3666},
+			{Name: stackPointer, Kind: meter.Global, Index: 0},
+		},
+		stackBytes: 16 << 20,
+	}
+}
+
+// Optimised is the build that plugins/wasm/packs/debian makes, with its standard
+// library, which CPython finds in dir. exports are the names of what the module
+// exports for snapshots: "run" and "stackPointer". identity stands for the build. The
+// module has a stack large enough, below its data, where going beyond it is a crash.
+func Optimised(wasm []byte, library fs.FS, dir string, exports map[string]string, identity []byte) Build {
+	return Build{
+		wasm: wasm, library: library, libraryDir: dir, identity: identity,
+		run: exports["run"], stackPointer: exports["stackPointer"],
+	}
+}
+
+// check compares the compiled module with what the build says of it.
+func (b Build) check(m *codecache.Module) error {
+	if m.Code.ExportedMemories()["memory"] == nil || m.Data == nil {
+		return errors.New("the module has no memory or no data of its own")
+	}
+	f := m.Code.ExportedFunctions()[b.run]
+	if f == nil || len(f.ParamTypes()) != 2 || len(f.ResultTypes()) != 1 {
+		return fmt.Errorf("the module exports no function %q of two parameters and one result", b.run)
+	}
+	return nil
+}
+
+// startMemory is what an instance needs before the interpreter allocates anything.
+func (b Build) startMemory(m *codecache.Module) int64 {
+	return int64(m.Code.ExportedMemories()["memory"].Min())*region.PageBytes + b.stackBytes + startBytes
+}
+
+// moveStack gives a new instance a larger stack, behind its static data. The
+// allocator takes new memory from the end when it needs some, so that it never sees
+// the stack.
+func (b Build) moveStack(inst api.Module) error {
+	sp, ok := inst.ExportedGlobal(b.stackPointer).(api.MutableGlobal)
+	if !ok {
+		return fmt.Errorf("%q is no exported global that can be set", b.stackPointer)
+	}
+	if b.stackBytes == 0 {
+		return nil
+	}
+	mem := inst.Memory()
+	if _, ok := mem.Grow(uint32(b.stackBytes / region.PageBytes)); !ok {
+		return errors.New("the memory limit is below the interpreter's own needs")
+	}
+	sp.Set(uint64(mem.Size()))
+	return nil
+}
