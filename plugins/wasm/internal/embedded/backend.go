@@ -112,7 +112,7 @@ func (b *Backend) warmUp() {
 	// What else is installed takes a while, and nobody waits for it; whoever comes
 	// before it is compiled waits for that alone.
 	for _, l := range b.o.Engine.Languages() {
-		if l.Missing != "" || b.life.Err() != nil {
+		if l.Missing != "" || l.OnDemand || b.life.Err() != nil {
 			continue
 		}
 		if err := b.o.Engine.Prepare(b.life, l.Interpreter); err != nil && b.life.Err() == nil {
@@ -162,6 +162,7 @@ func (b *Backend) Health(context.Context) (backend.Health, error) {
 // toolchains name for the language table what each interpreter is.
 var toolchains = map[string]string{
 	"py": "cpython", "js": "quickjs", "ts": "quickjs", "php": "php", "rb": "ruby", "sql": "sqlite",
+	"c": "clang", "cpp": "clang",
 }
 
 func (b *Backend) languages() []backend.LanguageSupport {

@@ -210,7 +210,7 @@ func (r *run) finish(ctx context.Context, res interp.Result) {
 	}
 }
 
-var signals = map[int]string{134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV"}
+var signals = map[int]string{134: "SIGABRT", 136: "SIGFPE", 137: "SIGKILL", 139: "SIGSEGV"}
 
 // stopOf tells the run's own limit from a caller whose time is up.
 func stopOf(ctx context.Context) backend.StopReason {
@@ -231,15 +231,22 @@ func engineError(ctx context.Context, err error) error {
 		kind = backend.KindUnsupported
 	case errors.Is(err, interp.ErrBadProgram):
 		kind = backend.KindInvalidRequest
-	case errors.Is(err, interp.ErrBusy):
+	case errors.Is(err, interp.ErrBusy), errors.Is(err, interp.ErrPreparing):
 		kind = backend.KindCapacity
 	case errors.Is(err, interp.ErrClosed):
 		kind = backend.KindUnavailable
 	}
 	e := backend.Errorf(kind, "Run", "%w", err)
 	e.Provider, e.Subject = Name, backend.SubjectRun
+	if errors.Is(err, interp.ErrPreparing) {
+		e.RetryAfter = preparingRetry
+	}
 	return e
 }
+
+// preparingRetry is when an interpreter that is being compiled should be ready: to
+// compile the largest takes half a minute.
+const preparingRetry = 15 * time.Second
 
 // argv resolves a step: the program directory stands in for its marker in what
 // the table wrote, never in what the caller did.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/clang"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/php"
@@ -47,6 +48,8 @@ var commands = []command{
 	{"node", []string{"nodejs", "qjs"}, "js", packs.QuickJS},
 	{quickjs.TypeScript, nil, "ts", packs.QuickJS},
 	{"php", []string{"php8.2"}, "php", packs.PHP},
+	{clang.CommandC, nil, "c", packs.Clang},
+	{clang.CommandCPP, nil, "cpp", packs.Clang},
 }
 
 // build makes the interpreter of a pack.
@@ -57,6 +60,12 @@ var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host,
 	},
 	packs.PHP: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
 		return php.New(ctx, wasm, cfg.CacheDir)
+	},
+	packs.Clang: func(_ context.Context, _ []byte, _ machine.Host, cfg Config) (interpreter, error) {
+		return clang.New(clang.Config{
+			Read:     func(file string) ([]byte, error) { return cfg.Packs.ReadPart(packs.Clang, file) },
+			CacheDir: cfg.CacheDir,
+		}), nil
 	},
 }
 
@@ -70,16 +79,14 @@ type Engine struct {
 
 	loads map[string]*load // by pack; fixed after New
 
+	// life ends when Close begins; builds are the interpreters being built.
+	life   context.Context
+	end    context.CancelCauseFunc
+	builds sync.WaitGroup
+
 	mu     sync.Mutex
 	closed bool
 	runs   sync.WaitGroup
-}
-
-// load compiles one interpreter at most once at a time; success is kept, a
-// failure is tried again by the next caller.
-type load struct {
-	turn  chan struct{} // holds one token while nobody compiles
-	ready interpreter   // guarded by turn
 }
 
 // New returns an engine. It compiles nothing yet; see Warm.
@@ -104,10 +111,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.MemoryBudgetBytes > 0 {
 		e.memory = semaphore.NewWeighted(cfg.MemoryBudgetBytes)
 	}
+	e.life, e.end = context.WithCancelCause(context.Background())
 	for pack := range build {
-		l := &load{turn: make(chan struct{}, 1)}
-		l.turn <- struct{}{}
-		e.loads[pack] = l
+		e.loads[pack] = &load{}
 	}
 	return e, nil
 }
@@ -128,6 +134,7 @@ func (e *Engine) Languages() []Language {
 		} else if c.name == quickjs.TypeScript && len(e.cfg.TypeScript) == 0 {
 			l.Missing = "this process has no TypeScript compiler"
 		}
+		l.OnDemand = c.pack == packs.Clang
 		out = append(out, l)
 	}
 	return out
@@ -146,7 +153,11 @@ func (e *Engine) Warm(ctx context.Context, languages ...string) error {
 			continue
 		}
 		done[c.pack] = true
-		if _, err := e.interpreter(ctx, c.pack); err != nil {
+		in, err := e.interpreter(ctx, c.pack)
+		if w, ok := in.(warmer); ok {
+			err = w.Warm(ctx)
+		}
+		if err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -160,29 +171,14 @@ func (e *Engine) core(pack string) bool {
 	})
 }
 
-// Prepare compiles what the command needs, or waits until others have, so that a
-// Run of it does not. Its errors are those of Run.
-func (e *Engine) Prepare(ctx context.Context, name string) error {
-	c, err := lookup(name)
-	if err == nil {
-		_, err = e.interpreter(ctx, c.pack)
-	}
-	return err
-}
-
 // CacheErr says why compiled code could not be kept in Config.CacheDir, for the
 // operator: it may name the directory. Nil when all is well or nothing was
 // compiled yet.
 func (e *Engine) CacheErr() error {
 	var errs []error
 	for _, l := range e.loads {
-		select {
-		case <-l.turn:
-			if l.ready != nil {
-				errs = append(errs, l.ready.CacheErr())
-			}
-			l.turn <- struct{}{}
-		default: // being compiled
+		if in := l.get(); in != nil {
+			errs = append(errs, in.CacheErr())
 		}
 	}
 	return errors.Join(errs...)
@@ -267,48 +263,18 @@ func (e *Engine) admit(ctx context.Context, p Program) (release func(), err erro
 	return release, nil
 }
 
-// interpreter returns the compiled interpreter of a pack.
-func (e *Engine) interpreter(ctx context.Context, pack string) (interpreter, error) {
-	l := e.loads[pack]
-	select {
-	case <-l.turn:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: the interpreter is being compiled: %w", ErrBusy, context.Cause(ctx))
-	}
-	defer func() { l.turn <- struct{}{} }()
-	if l.ready != nil {
-		return l.ready, nil
-	}
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed {
-		return nil, ErrClosed
-	}
-	wasm, _, err := e.cfg.Packs.Read(pack)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissingPack, err)
-	}
-	// Whoever asks next wants the result too, so the first caller's patience
-	// does not decide.
-	in, err := build[pack](context.WithoutCancel(ctx), wasm, e.host, e.cfg)
-	if err != nil {
-		return nil, fmt.Errorf("prepare %s: %w", pack, err)
-	}
-	l.ready = in
-	return in, nil
-}
-
 // Close waits for the programs that run, then releases all interpreters. When
 // ctx ends first it returns its error and releases nothing; call it again after
 // cancelling the programs. Further runs get ErrClosed.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
+	e.end(ErrClosed)
 	e.mu.Unlock()
 	idle := make(chan struct{})
 	go func() {
 		e.runs.Wait()
+		e.builds.Wait()
 		close(idle)
 	}()
 	select {
@@ -318,12 +284,9 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	var errs []error
 	for _, l := range e.loads {
-		<-l.turn
-		if l.ready != nil {
-			errs = append(errs, l.ready.Close(ctx))
-			l.ready = nil
+		if in := l.take(); in != nil {
+			errs = append(errs, in.Close(ctx))
 		}
-		l.turn <- struct{}{}
 	}
 	errs = append(errs, e.host.Regions.Close())
 	return errors.Join(errs...)
@@ -331,6 +294,9 @@ func (e *Engine) Close(ctx context.Context) error {
 
 // lookup finds the command by its name or an alias.
 func lookup(name string) (command, error) {
+	if clang.IsProgram(name) {
+		return command{name: name, pack: packs.Clang}, nil
+	}
 	var known []string
 	for _, c := range commands {
 		if c.name == name || slices.Contains(c.aliases, name) {

@@ -14,12 +14,11 @@ import (
 // would notice.
 func TestPythonBootsOnce(t *testing.T) {
 	need(t, "python3")
-	s := newSandbox(t)
-	s.python("pass")
-	l := shared.loads[packs.CPython]
-	<-l.turn
-	defer func() { l.turn <- struct{}{} }()
-	if err := l.ready.(*cpython.Interpreter).SnapshotErr(); err != nil {
+	in, err := shared.interpreter(context.Background(), packs.CPython)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.(*cpython.Interpreter).SnapshotErr(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -55,6 +55,9 @@ var (
 	// ErrBusy: the context ended while the run waited for a slot or for
 	// memory.
 	ErrBusy = errors.New("no free slot")
+	// ErrPreparing: the interpreter is being compiled, which takes long the first
+	// time. A later try will find it ready.
+	ErrPreparing = errors.New("interpreter is being prepared")
 	// ErrClosed: the engine was closed.
 	ErrClosed = errors.New("engine closed")
 	// ErrBadProgram: the Program breaks a rule; the wrapping error names the
@@ -84,6 +87,9 @@ type Config struct {
 	// Idle is how long an interpreter must not have run anything until the memory
 	// that is kept ready for it is given back, but for one instance; 0 means a minute.
 	Idle time.Duration
+	// PrepareWait bounds how long Prepare waits for an interpreter that is being
+	// compiled. 0 means 20 seconds.
+	PrepareWait time.Duration
 	// MemoryBudgetBytes bounds the sum of the memory limits of the programs
 	// that run at once; further ones wait. 0 means no bound.
 	MemoryBudgetBytes int64
@@ -99,6 +105,9 @@ type Language struct {
 	Version string
 	// Pack is the pack that brings the interpreter, Licence its licence.
 	Pack, Licence string
+	// OnDemand languages take much memory when they are loaded: they are loaded when
+	// a program comes, not ahead of it, and dropped when none has for a while.
+	OnDemand bool
 	// Missing says why the language cannot run and which command helps; empty
 	// means that it can.
 	Missing string
