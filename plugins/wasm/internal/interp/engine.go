@@ -18,6 +18,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/php"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/quickjs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/ruby"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -48,6 +49,7 @@ var commands = []command{
 	{"node", []string{"nodejs", "qjs"}, "js", packs.QuickJS},
 	{quickjs.TypeScript, nil, "ts", packs.QuickJS},
 	{"php", []string{"php8.2"}, "php", packs.PHP},
+	{"ruby", []string{"ruby3.4"}, "rb", packs.Ruby},
 	{clang.CommandC, nil, "c", packs.Clang},
 	{clang.CommandCPP, nil, "cpp", packs.Clang},
 }
@@ -60,6 +62,9 @@ var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host,
 	},
 	packs.PHP: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
 		return php.New(ctx, wasm, cfg.CacheDir)
+	},
+	packs.Ruby: func(ctx context.Context, wasm []byte, host machine.Host, _ Config) (interpreter, error) {
+		return ruby.New(ctx, wasm, host)
 	},
 	packs.Clang: func(_ context.Context, _ []byte, _ machine.Host, cfg Config) (interpreter, error) {
 		return clang.New(clang.Config{

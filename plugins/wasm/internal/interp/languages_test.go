@@ -105,6 +105,22 @@ var languages = map[string]language{
 		sleep:  "<?php echo \"started\\n\"; sleep(1000000);",
 		random: "<?php echo mt_rand(), ' ', bin2hex(random_bytes(8)), ' ', uniqid('', true), ' ', lcg_value();",
 	},
+	"rb": {
+		interpreter: "ruby", file: "main.rb", code: 1,
+		hello: "puts 'hello'",
+		fail:  "puts 'before'\nInteger('x')", failText: "invalid value for Integer(): \"x\" (ArgumentError)\n\tfrom /run/caisson/main.rb:2:in '<main>'\n",
+		argv:    "puts ARGV",
+		stdin:   "puts \"[#{$stdin.read}]\"",
+		files:   "lines = File.readlines('in.txt', chomp: true)\nrequire 'fileutils'\nFileUtils.mkdir_p('out/deep')\nFile.write('out/deep/result.txt', lines.reverse.join(' '))\nFile.open('in.txt', 'a') { |f| f.puts 'three' }\nFile.delete('/mnt/data/gone.txt')",
+		exit:    "puts 'out'\nexit 7",
+		unicode: "puts 'häß ✓ 😀 日本'\nFile.write('häß ✓ 😀 日本', 'é')",
+		output:  "(1 << 14).times { puts 'x' * 1023 }",
+		loop:    "puts 'started'\nloop {}",
+		memory:  "puts 'started'\nx = []\nloop { x << 'y' * (1 << 20) }", memoryText: "failed to allocate memory (NoMemoryError)", memoryBytes: 192 << 20,
+		recurse: "def f(n) = f(n + 1) + 1\nf(0)", recurseText: "stack level too deep (SystemStackError)",
+		sleep:  "puts 'started'\nsleep",
+		random: "require 'securerandom'\nputs rand, Random.new.seed, Random.seed, SecureRandom.hex, [*1..1000].shuffle.join",
+	},
 }
 
 // each runs a case for every language that has it and whose pack is there.
