@@ -240,10 +240,11 @@ func TestRubyRunsShareNothing(t *testing.T) {
 	s := newSandbox(t)
 	s.expect(s.ruby("$x = 1\nclass String\n  def length = 42\nend\nENV['X'] = '1'\nFile.write('/tmp/t', '')\nat_exit { }\nputs 'ab'.length"), 0, "42\n", "")
 	s.expect(s.ruby("p $x, 'ab'.length, ENV['X'], Dir.children('/tmp')"), 0, "nil\n2\nnil\n[]\n", "")
-	l := shared.loads[packs.Ruby]
-	<-l.turn
-	defer func() { l.turn <- struct{}{} }()
-	if m := l.ready.(*ruby.Interpreter).Machine(); m.ImageBytes() == 0 {
+	in, err := shared.interpreter(context.Background(), packs.Ruby)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := in.(*ruby.Interpreter).Machine(); m.ImageBytes() == 0 {
 		t.Error("runs do not start from an image")
 	}
 }
