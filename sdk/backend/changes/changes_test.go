@@ -2,8 +2,10 @@ package changes
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,7 +162,7 @@ func TestIndexDoesNotBelieveFreshStamps(t *testing.T) {
 	tr.write("f", "aaa")
 	tr.scan()
 	ix := tr.index.files["f"]
-	if ix.believable() {
+	if new(Index).believable(ix) {
 		t.Fatal("a file read right after its change is believed")
 	}
 	ix.Read = ix.Changed + int64(racy) + 1
@@ -282,3 +284,83 @@ func believed(b *testing.B, root *os.Root) *Index {
 	}
 	return x
 }
+
+// writes is a Writes that a test tells what was written.
+type writes struct {
+	now     uint64
+	written map[uint64]uint64
+}
+
+func (w *writes) Now() uint64                     { return w.now }
+func (w *writes) Since(moment, inode uint64) bool { return w.written[inode] >= moment }
+
+// Where every write is seen, digests hold as long as none was, however fresh the
+// file is.
+func TestIndexBelievesWrites(t *testing.T) {
+	tr := newTree(t)
+	w := &writes{now: 1, written: map[uint64]uint64{}}
+	tr.index.Writes = w
+	tr.write("f", "one")
+	if got := tr.scan().Files[backend.DataDir+"/f"].SHA256; got != sum("one") {
+		t.Fatalf("digest %s", got)
+	}
+	info, err := os.Stat(tr.path("f"))
+	tr.must(err)
+	// The very same stamp, and other content: what a write within one tick is.
+	tr.must(os.WriteFile(tr.path("f"), []byte("two"), 0o644))
+	tr.must(os.Chtimes(tr.path("f"), info.ModTime(), info.ModTime()))
+	known := tr.index.files["f"]
+	now, err := os.Stat(tr.path("f"))
+	tr.must(err)
+	known.Stamp = StampOf(now)
+	tr.index.files["f"] = known
+	if got := tr.scan().Files[backend.DataDir+"/f"].SHA256; got != sum("one") {
+		t.Errorf("nothing was written, as far as is known, and the file was read again: %s", got)
+	}
+	w.now = 2
+	w.written[StampOf(now).Inode] = 1
+	if got := tr.scan().Files[backend.DataDir+"/f"].SHA256; got != sum("two") {
+		t.Errorf("digest after a write: %s", got)
+	}
+	// A digest that came with the file is as good, until it is written.
+	tr.write("g", "three")
+	info, err = os.Stat(tr.path("g"))
+	tr.must(err)
+	tr.index.Note("g", info, sum("told"), 2)
+	if got := tr.scan().Files[backend.DataDir+"/g"].SHA256; got != sum("told") {
+		t.Errorf("digest %s", got)
+	}
+	w.written[StampOf(info).Inode] = 2
+	if got := tr.scan().Files[backend.DataDir+"/g"].SHA256; got != sum("three") {
+		t.Errorf("digest %s", got)
+	}
+}
+
+// A tree full of new files is not read to the end when few of them can be reported.
+func TestScanReadsNoMoreThanIsReported(t *testing.T) {
+	tr := newTree(t)
+	before := tr.scan()
+	for i := range 30 {
+		tr.write(fmt.Sprintf("f%02d", i), fmt.Sprint(i))
+	}
+	scan := func(before *Snapshot) *Snapshot {
+		t.Helper()
+		s, err := tr.index.Scan(context.Background(), tr.root, ScanOptions{Before: before, MaxNew: 10})
+		tr.must(err)
+		return s
+	}
+	after := scan(before)
+	d := Diff(before, after, backend.CollectSpec{MaxFiles: 10})
+	if len(d.Changed) != 10 || d.Skipped != 20 || d.Changed[9].Path != backend.DataDir+"/f09" {
+		t.Errorf("changed %v, skipped %d", names(d.Changed), d.Skipped)
+	}
+	// The next run changes one that was left out.
+	tr.write("f20", "changed")
+	again := scan(after)
+	d = Diff(after, again, backend.CollectSpec{MaxFiles: 10})
+	if len(d.Changed) != 1 || d.Skipped != 0 || d.Changed[0].SHA256 != sum("changed") {
+		t.Errorf("then changed %v, skipped %d", names(d.Changed), d.Skipped)
+	}
+}
+
+func sum(content string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(content))) }

@@ -32,22 +32,64 @@ var ErrTooMany = errors.New("too many files")
 // only what changed. It is a cache: losing it costs time only. The zero value is
 // empty and ready. It is safe for concurrent use.
 type Index struct {
+	// Writes, when there is one, knows better than stamps what was written. It is set
+	// before the index is used.
+	Writes Writes
+
 	mu    sync.Mutex
 	files map[string]indexed
 }
 
+// Writes is kept by who sees every write to the files of an index. Moments are
+// numbers that grow; 0 is none.
+type Writes interface {
+	// Now is a moment before any write that has not happened yet.
+	Now() uint64
+	// Since reports whether the file of that inode may have been written after a
+	// moment.
+	Since(moment, inode uint64) bool
+}
+
 // indexed is a digest with the stamp it belongs to. Read is when the file was
-// read, in nanoseconds.
+// read, in nanoseconds, and Moment the same for Writes.
 type indexed struct {
 	Stamp
 	Read   int64
+	Moment uint64 `json:"-"`
 	SHA256 string
 }
 
-// believable reports whether the stamp could not have stayed the same through a
-// later change.
-func (x indexed) believable() bool {
-	return x.Read-max(x.Modified, x.Changed) > int64(racy)
+// believable reports whether the file could not have changed later without another
+// stamp.
+func (x *Index) believable(known indexed) bool {
+	return known.Read-max(known.Modified, known.Changed) > int64(racy) ||
+		x.Writes != nil && known.Moment > 0 && !x.Writes.Since(known.Moment, known.Inode)
+}
+
+// now is a moment of Writes, 0 without.
+func (x *Index) now() uint64 {
+	if x.Writes == nil {
+		return 0
+	}
+	return x.Writes.Now()
+}
+
+// Note tells the digest of a file that was just put at rel: what was described by
+// info when it was there, and was computed before moment.
+func (x *Index) Note(rel string, info fs.FileInfo, sum string, moment uint64) {
+	if moment == 0 {
+		return
+	}
+	x.put(rel, indexed{Stamp: StampOf(info), Moment: moment, SHA256: sum})
+}
+
+func (x *Index) put(rel string, known indexed) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.files == nil {
+		x.files = make(map[string]indexed)
+	}
+	x.files[rel] = known
 }
 
 // ScanOptions bound a scan.
@@ -61,6 +103,11 @@ type ScanOptions struct {
 	MaxEntries int
 	// MaxDigestBytes leaves larger files without a digest. Zero means 1 GiB.
 	MaxDigestBytes int64
+	// Before, when MaxNew is not 0, is the tree as it was, and MaxNew how many files
+	// that are not in it get a digest: the first in the order of directories. The
+	// others have none, which is enough to count them.
+	Before *Snapshot
+	MaxNew int
 }
 
 // Scan reads the tree below root. It opens nothing but regular files and
@@ -77,13 +124,13 @@ func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapsh
 	}
 	s := &Snapshot{Files: make(map[string]File)}
 	kept := make(map[string]indexed)
-	entries := 0
+	entries, fresh := 0, 0
 	err := fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) { // went away meanwhile
+			if p != "." && vanished(root, p, d, err) {
 				return nil
 			}
 			return err
@@ -107,14 +154,30 @@ func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapsh
 		if !d.Type().IsRegular() {
 			return nil
 		}
-		f, ix, err := x.look(ctx, root, p, o.MaxDigestBytes)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotRegular) {
+		name := path.Join(o.Prefix, p)
+		most := o.MaxDigestBytes
+		if o.MaxNew > 0 && o.Before != nil {
+			old, ok := o.Before.Files[name]
+			switch {
+			case !ok:
+				if fresh++; fresh > o.MaxNew {
+					most = 0
+				}
+			case old.SHA256 == "":
+				// It was left out before, and still is if nothing touched it.
+				if info, err := d.Info(); err == nil && StampOf(info) == old.Stamp {
+					most = 0
+				}
+			}
+		}
+		f, ix, err := x.look(ctx, root, p, most)
+		if errors.Is(err, ErrNotRegular) || err != nil && vanished(root, p, d, err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		s.Files[path.Join(o.Prefix, p)] = f
+		s.Files[name] = f
 		if ix.SHA256 != "" {
 			kept[p] = ix
 		}
@@ -134,14 +197,19 @@ func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapsh
 func (x *Index) Digest(ctx context.Context, root *os.Root, rel string, maxBytes int64) (File, error) {
 	f, ix, err := x.look(ctx, root, rel, maxBytes)
 	if err == nil && ix.SHA256 != "" {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if x.files == nil {
-			x.files = make(map[string]indexed)
-		}
-		x.files[rel] = ix
+		x.put(rel, ix)
 	}
 	return f, err
+}
+
+// vanished reports whether an error about p only says that it is not what d was any
+// more: somebody else removed or replaced it, or a directory above it.
+func vanished(root *os.Root, p string, d fs.DirEntry, err error) bool {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		return true
+	}
+	info, again := root.Lstat(p)
+	return again != nil || d == nil || info.Mode().Type() != d.Type()
 }
 
 // ErrNotRegular says that a path is no regular file.
@@ -159,20 +227,20 @@ func (x *Index) look(ctx context.Context, root *os.Root, rel string, maxBytes in
 	x.mu.Lock()
 	known, ok := x.files[rel]
 	x.mu.Unlock()
-	if ok && known.Stamp == f.Stamp && known.believable() {
+	if ok && known.Stamp == f.Stamp && x.believable(known) {
 		f.SHA256 = known.SHA256
 		return f, known, nil
 	}
-	if f.Size > maxBytes {
+	if f.Size > maxBytes || maxBytes == 0 {
 		return f, indexed{}, nil
 	}
-	started := time.Now().UnixNano()
+	started, moment := time.Now().UnixNano(), x.now()
 	sum, info, err := digest(ctx, root, rel, info, maxBytes)
 	if err != nil {
 		return File{}, indexed{}, err
 	}
 	f.Stamp, f.SHA256 = StampOf(info), sum
-	return f, indexed{Stamp: f.Stamp, Read: started, SHA256: sum}, nil
+	return f, indexed{Stamp: f.Stamp, Read: started, Moment: moment, SHA256: sum}, nil
 }
 
 // digest reads the very file that was looked at: a name may be pointed at

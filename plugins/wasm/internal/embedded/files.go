@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -148,6 +149,9 @@ func (b *Backend) ListDir(_ context.Context, ref backend.Ref, p string) ([]backe
 	}
 	out := make([]backend.Entry, 0, len(list))
 	for _, d := range list {
+		if !utf8.ValidString(d.Name()) {
+			continue // no caller could name it
+		}
 		info, err := d.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // went away meanwhile
@@ -187,7 +191,7 @@ func (b *Backend) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wa
 			}
 			return nil
 		}
-		if backend.Excluded(req.Exclude, d.Name()) {
+		if backend.Excluded(req.Exclude, d.Name()) || !utf8.ValidString(d.Name()) {
 			return skip(d)
 		}
 		info, err := d.Info()

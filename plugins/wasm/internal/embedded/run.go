@@ -100,7 +100,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	if !r.spec.Collect.Skip {
-		r.before = r.scan(ctx)
+		r.before = r.scan(ctx, nil)
 	}
 	return ctx.Err()
 }
@@ -281,7 +281,7 @@ func (r *run) collect(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	after := r.scan(ctx)
+	after := r.scan(ctx, r.before)
 	if after != nil && after == r.before {
 		return // the very same: nothing was written
 	}
@@ -292,11 +292,15 @@ func (r *run) collect(ctx context.Context) {
 	}
 }
 
-// scan returns nil when the tree cannot be read, which is not an empty tree.
-func (r *run) scan(ctx context.Context) *changes.Snapshot {
+// scan returns nil when the tree cannot be read, which is not an empty tree. With
+// the tree as it was before, no more files are read than can be reported.
+func (r *run) scan(ctx context.Context, before *changes.Snapshot) *changes.Snapshot {
+	limits := changes.Defaults(r.spec.Collect)
 	s, err := r.sb.Files(ctx, changes.ScanOptions{
 		Exclude:        r.spec.Collect.Exclude,
-		MaxDigestBytes: changes.Defaults(r.spec.Collect).MaxFileBytes,
+		MaxDigestBytes: limits.MaxFileBytes,
+		Before:         before,
+		MaxNew:         limits.MaxFiles,
 	})
 	if err != nil {
 		r.b.o.Log.Warn("changes cannot be established", "run", r.spec.RunID, "error", err)

@@ -67,6 +67,7 @@ func place(ctx context.Context, sb *store.Sandbox, rel string, opts backend.Writ
 	// Give back what was charged in advance beyond the content.
 	sb.Quota.Release(w.charged-size, 0)
 	w.charged = size
+	moment := sb.Quota.Writes().Now()
 	err = sb.Tree.Install(rel, func(dir *os.File, base string) error {
 		return renameInto(work, path.Base(staged), dir, base, opts.Exclusive)
 	})
@@ -79,6 +80,7 @@ func place(ctx context.Context, sb *store.Sandbox, rel string, opts backend.Writ
 	}
 	e := entry(path.Join(backend.DataDir, rel), info)
 	e.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	sb.Index.Note(rel, info, e.SHA256, moment)
 	return e, nil
 }
 

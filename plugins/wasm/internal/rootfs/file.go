@@ -183,7 +183,7 @@ func (h *file) writeAt(b []byte, off int64) (int, esys.Errno) {
 		return 0, h.fs.fail(ENOSPC)
 	}
 	n, err := h.f.WriteAt(b, off)
-	h.fs.quota.changed()
+	h.wrote()
 	grown := int64(0)
 	if n > 0 {
 		grown = max(0, off+int64(n)-h.node.size)
@@ -209,7 +209,7 @@ func (h *file) Truncate(size int64) esys.Errno {
 	if err := h.fs.quota.Charge(growth, 0); err != nil {
 		return h.fs.fail(ENOSPC)
 	}
-	defer h.fs.quota.changed()
+	defer h.wrote()
 	if err := h.f.Truncate(size); err != nil {
 		h.fs.quota.Release(growth, 0)
 		return h.fs.fail(toErrno(err))
@@ -220,6 +220,9 @@ func (h *file) Truncate(size int64) esys.Errno {
 	h.node.size = size
 	return 0
 }
+
+// wrote notes that the content changed.
+func (h *file) wrote() { h.node.wrote.Store(h.fs.quota.changes.Add(1)) }
 
 // Sync does nothing: a guest must not make the host wait for its disk.
 func (h *file) Sync() esys.Errno { return 0 }

@@ -81,6 +81,7 @@ type Quota struct {
 	entries int64
 	lowered Limits // Bytes and Entries as Lower set them; 0 is not lowered
 	open    map[fileID]*inode
+	written writes
 }
 
 // fileID identifies a file on the host.
@@ -88,9 +89,10 @@ type fileID struct{ dev, ino uint64 }
 
 // inode is the one account of a regular file that is open at least once.
 type inode struct {
-	mu   sync.Mutex // held while the size changes
-	size int64      // as charged
-	refs int        // handles; guarded by Quota.names
+	mu    sync.Mutex    // held while the size changes
+	size  int64         // as charged
+	refs  int           // handles; guarded by Quota.names
+	wrote atomic.Uint64 // the generation of the last write, 0 for none
 }
 
 // NewQuota returns an empty account with the given limits.
@@ -236,6 +238,9 @@ func (q *Quota) drop(id fileID, n *inode, gone bool) {
 		return
 	}
 	delete(q.open, id)
+	if wrote := n.wrote.Load(); wrote > 0 {
+		q.written.put(id.ino, wrote)
+	}
 	if gone {
 		q.Release(n.size, 0)
 	}

@@ -33,6 +33,7 @@ func (b *Sandbox) Files(ctx context.Context, o changes.ScanOptions) (*changes.Sn
 	if f.snapshot != nil && f.generation == generation && sameScan(f.options, o) {
 		return f.snapshot, nil
 	}
+	defer func() { f.options.Before = nil }() // it would keep all that ever were
 	s, err := b.Index.Scan(ctx, b.Data, o)
 	if err != nil {
 		f.snapshot = nil

@@ -133,6 +133,7 @@ func (s *Store) newSandbox(k key, r Record, lock dirLock, data *os.Root) *Sandbo
 		store: s, key: k, path: s.path(k), lock: lock, expires: r.Expires,
 		turn: make(chan struct{}, 1), unused: make(chan struct{}),
 	}
+	b.Index.Writes = b.Quota.Writes()
 	b.Tree = rootfs.NewTree(data, b.Quota)
 	b.turn <- struct{}{}
 	b.ctx, b.cancel = context.WithCancelCause(context.Background())
