@@ -21,7 +21,7 @@ import (
 )
 
 // startIn starts this test binary as a plugin whose sandboxes are in dir.
-func startIn(t *testing.T, dir string) *process.Process {
+func startIn(t testing.TB, dir string) *process.Process {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
