@@ -113,8 +113,38 @@ func (s *sandbox) program(interpreter, file, source string, args ...string) Prog
 	}
 }
 
+// newEngine returns an engine of the test's own. It shares the code cache.
+func newEngine(t testing.TB, cfg Config) *Engine {
+	t.Helper()
+	cfg.Packs = packs.Locate(packDir)
+	if cfg.CacheDir == "" {
+		cfg.CacheDir = shared.cfg.CacheDir
+	}
+	e, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
 // run runs p and fails the test if it did not start.
 func (s *sandbox) run(ctx context.Context, p Program) out {
+	s.t.Helper()
+	return s.on(ctx, shared, p)
+}
+
+// runOn is run on another engine.
+func (s *sandbox) runOn(e *Engine, p Program) out {
+	s.t.Helper()
+	return s.on(context.Background(), e, p)
+}
+
+func (s *sandbox) on(ctx context.Context, e *Engine, p Program) out {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
 	if p.Stdout == nil {
@@ -123,7 +153,7 @@ func (s *sandbox) run(ctx context.Context, p Program) out {
 	if p.Stderr == nil {
 		p.Stderr = &stderr
 	}
-	res, err := shared.Run(ctx, p)
+	res, err := e.Run(ctx, p)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
 	}
 	cfg := machine.Config{
 		Host: host, Module: p.module, Layout: guest.NewLayout(mounts...),
-		Boot: p.boot, Argv: []string{"python3", "-c", bootCommand}, Env: environment(nil),
+		Boot: p.boot, Argv: []string{"python3", "-c", bootCommand}, Env: environment(guest.DefaultEnv()),
 		Globals: []string{p.build.stackPointer}, Identity: identity(own, p.build.identity),
 	}
 	p.machine, err = machine.New(ctx, cfg)
@@ -130,8 +130,8 @@ func (p *Interpreter) MinMemoryBytes() int64 { return p.minMemory }
 // Run runs one program; r.Program.Argv is python's command line, options
 // included. An error means that nothing ran.
 func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
-	if p.fits(r) {
-		return p.runSnapshot(ctx, r)
+	if source, ok := p.fits(r); ok {
+		return p.runSnapshot(ctx, r, source)
 	}
 	inst, err := p.machine.Start(r, r.Program.Argv, environment(r.Env))
 	if err != nil {

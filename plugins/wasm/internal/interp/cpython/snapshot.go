@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -57,32 +58,43 @@ func (p *Interpreter) boot(ctx context.Context, b *machine.Boot) ([]byte, error)
 	return strconv.AppendUint(nil, command+bytesHeader, 10), nil
 }
 
-// fits reports whether a run can start from the snapshot: it is a script in the
-// program's own directory, and asks for nothing that is settled when the
-// interpreter starts.
-func (i *Interpreter) fits(r *guest.Run) bool {
-	p := r.Program
-	if i.snapshotErr != nil || len(p.Argv) < 2 || p.Tmp.Root == nil || p.Entry == nil || !plainSource(p.Entry, p.Argv[1]) {
-		return false
+// fits reports whether a run can start from the snapshot, and returns its source if
+// so: it is a script in the program's own directory, and asks for nothing that is
+// settled when the interpreter starts.
+func (p *Interpreter) fits(r *guest.Run) (source []byte, ok bool) {
+	argv := r.Program.Argv
+	if p.snapshotErr != nil || len(argv) < 2 || r.Program.Tmp.Root == nil || r.Program.Entry == nil {
+		return nil, false
 	}
 	for k, v := range r.Env {
 		if !utf8.ValidString(k) || !utf8.ValidString(v) || strings.HasPrefix(k, "PYTHON") && !slices.Contains(lateVariables, k) {
-			return false
+			return nil, false
 		}
 	}
-	return !slices.ContainsFunc(p.Argv, func(a string) bool { return !utf8.ValidString(a) })
+	if slices.ContainsFunc(argv, func(a string) bool { return !utf8.ValidString(a) }) {
+		return nil, false
+	}
+	return plainSource(r.Program.Entry, argv[1])
 }
 
-// plainSource reports whether a script is UTF-8 and does not say that it is
-// anything else: CPython reads a file and a text differently when it is not.
-func plainSource(entry *os.Root, script string) bool {
+// maxSource is the largest script that is handed to a snapshot.
+const maxSource = 4 << 20
+
+// plainSource returns a script that is UTF-8 and does not say that it is anything
+// else: CPython reads a file and a text differently when it is not.
+func plainSource(entry *os.Root, script string) (source []byte, ok bool) {
 	name, ok := strings.CutPrefix(script, guest.EntryDir+"/")
 	if !ok {
-		return false
+		return nil, false
 	}
-	source, err := entry.ReadFile(name)
-	if err != nil || !utf8.Valid(source) || bytes.IndexByte(source, 0) >= 0 {
-		return false
+	f, err := entry.Open(name)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = f.Close() }()
+	source, err = io.ReadAll(io.LimitReader(f, maxSource+1))
+	if err != nil || len(source) > maxSource || !utf8.Valid(source) || bytes.IndexByte(source, 0) >= 0 {
+		return nil, false
 	}
 	head := source
 	for range 2 {
@@ -92,22 +104,41 @@ func plainSource(entry *os.Root, script string) bool {
 			head = nil
 		}
 	}
-	return !bytes.Contains(source[:len(source)-len(head)], []byte("coding"))
+	return source, !bytes.Contains(source[:len(source)-len(head)], []byte("coding"))
 }
 
 // lateVariables are those that the runner heeds, or that change nothing here.
 var lateVariables = []string{"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8"}
 
-// run runs a program from the snapshot.
-func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run) (guest.Result, error) {
-	job, err := json.Marshal(struct {
-		Argv []string          `json:"argv"`
-		Env  map[string]string `json:"env"`
-	}{r.Program.Argv[1:], r.Env})
-	if err != nil {
-		return guest.Result{}, fmt.Errorf("cpython: %w", err)
+// job is what the runner is told of a program.
+type job struct {
+	Argv []string `json:"argv"`
+	// Env is null if it is the environment of the boot.
+	Env map[string]string `json:"env"`
+}
+
+// frame returns what the runner reads first: the lengths of the job and of the
+// source, in 32 bits each, and both.
+func frame(r *guest.Run, source []byte) ([]byte, error) {
+	j := job{r.Program.Argv[1:], r.Env}
+	if maps.Equal(r.Env, guest.DefaultEnv()) {
+		j.Env = nil
 	}
-	frame := append(binary.LittleEndian.AppendUint32(nil, uint32(len(job))), job...)
+	text, err := json.Marshal(j)
+	if err != nil {
+		return nil, fmt.Errorf("cpython: %w", err)
+	}
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(source)))
+	return append(append(b, text...), source...), nil
+}
+
+// runSnapshot runs a program from the snapshot.
+func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run, source []byte) (guest.Result, error) {
+	frame, err := frame(r, source)
+	if err != nil {
+		return guest.Result{}, err
+	}
 	inst, err := p.machine.Take(r)
 	if err != nil {
 		return guest.Result{}, fmt.Errorf("cpython: %w", err)

@@ -137,9 +137,7 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 	if p.Data.Root == nil {
 		return nil, errors.New("program.Data: no root")
 	}
-	r.Env = map[string]string{
-		"HOME": DataDir, "PWD": DataDir, "TMPDIR": TmpDir, "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin",
-	}
+	r.Env = DefaultEnv()
 	maps.Copy(r.Env, p.Env)
 	opt := rootfs.Options{OnErrno: func(n uint16) { r.errno = n }, Done: ctx.Done()}
 	r.Mounts = append(r.Mounts, MountPoint{DataDir, rootfs.New(p.Data.Root, p.Data.Quota, opt)})
@@ -155,6 +153,13 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 	r.Stdout = &output{dst: p.Stdout, err: &r.outputErr}
 	r.Stderr = &output{dst: p.Stderr, err: &r.outputErr}
 	return r, nil
+}
+
+// DefaultEnv returns the environment of a program that asks for none.
+func DefaultEnv() map[string]string {
+	return map[string]string{
+		"HOME": DataDir, "PWD": DataDir, "TMPDIR": TmpDir, "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin",
+	}
 }
 
 // MemoryLimit returns the memory limit of p in bytes, whole pages.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sort"
 	"sync"
 )
 
@@ -20,7 +21,8 @@ const joinBlocks = 2
 type Image struct {
 	size    int64
 	extents []extent
-	content []byte // of the extents, one after another
+	content []byte   // of the extents, one after another
+	starts  []uint64 // where each extent begins in content
 
 	mapped sync.Once
 	file   *os.File // the memory as a file, for mappings
@@ -47,6 +49,7 @@ func NewImage(memory []byte) *Image {
 		i.extents = append(i.extents, extent{uint64(off), blockBytes})
 	}
 	for _, e := range i.extents {
+		i.starts = append(i.starts, uint64(len(i.content)))
 		i.content = append(i.content, memory[e.offset:e.offset+e.bytes]...)
 	}
 	return i
@@ -66,6 +69,27 @@ func (i *Image) mapInto(b []byte) error {
 		return fmt.Errorf("map an image: %w", err)
 	}
 	return nil
+}
+
+// copyTo gives b the content that the image has at an offset.
+func (i *Image) copyTo(b []byte, offset uintptr) {
+	from, end := uint64(offset), uint64(offset)+uint64(len(b))
+	n := sort.Search(len(i.extents), func(n int) bool { return i.extents[n].offset+i.extents[n].bytes > from })
+	for ; from < end; n++ {
+		if n == len(i.extents) || i.extents[n].offset >= end {
+			wipe(b[from-uint64(offset):])
+			return
+		}
+		e := i.extents[n]
+		if e.offset > from {
+			wipe(b[from-uint64(offset) : e.offset-uint64(offset)])
+			from = e.offset
+		}
+		to := min(end, e.offset+e.bytes)
+		at := i.starts[n] + from - e.offset
+		copy(b[from-uint64(offset):to-uint64(offset)], i.content[at:])
+		from = to
+	}
 }
 
 // toFile writes the memory to a file of the kernel's.

@@ -10,8 +10,9 @@ import (
 
 // Pagemap tells which pages of the process were touched. A page of anonymous memory
 // that is neither present nor swapped out is zero: nobody has written to it since it
-// was mapped or given back. It is safe for concurrent use. A nil Pagemap knows
-// nothing.
+// was mapped or given back. A page of a private mapping that is not swapped out, and
+// not present or still the file's, was not written to either. It is safe for
+// concurrent use. A nil Pagemap knows nothing.
 type Pagemap struct {
 	file *os.File
 	mu   sync.Mutex
@@ -22,7 +23,9 @@ type Pagemap struct {
 // https://www.kernel.org/doc/html/latest/admin-guide/mm/pagemap.html.
 const (
 	entryBytes   = 8
-	entryTouched = 1<<63 | 1<<62 // present, swapped
+	entryPresent = 1 << 63
+	entrySwapped = 1 << 62
+	entryFile    = 1 << 61 // of a file, or anonymous and shared
 )
 
 // entriesAtOnce is how many entries are read at a time.
@@ -36,21 +39,40 @@ func OpenPagemap() (*Pagemap, error) {
 		return nil, fmt.Errorf("see which memory was touched: %w", err)
 	}
 	p := &Pagemap{file: f, buf: make([]byte, entriesAtOnce*entryBytes)}
-	// It has to tell a page that was touched from one that was not.
-	probe, err := New(PageBytes)
-	if err == nil {
-		defer probe.Unmap()
-		probe.b[0] = 1
-		n := 0
-		if !p.touched(probe.b[:1], func(b []byte) { n += len(b) }) || n != 1 {
-			err = fmt.Errorf("see which memory was touched: the kernel does not tell")
-		}
-	}
-	if err != nil {
+	if err := p.probe(); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// probe checks that the kernel tells pages that were written to from others.
+func (p *Pagemap) probe() error {
+	r, err := New(PageBytes)
+	if err != nil {
+		return err
+	}
+	defer r.Unmap()
+	page := os.Getpagesize()
+	r.b[page] = 1
+	var found []byte
+	see := func(part []byte) { found = append(found, part...) }
+	// With huge pages everything was touched.
+	ok := p.touched(r.b, see) && len(found) >= page
+	if ok {
+		i := NewImage(r.b)
+		defer func() { _ = i.Close() }()
+		if r.Clean(nil, nil); i.mapInto(r.b) == nil {
+			found = nil
+			_ = r.b[0]
+			r.b[page] = 2
+			ok = p.copied(r.b, see) && len(found) == page && found[0] == 2
+		}
+	}
+	if !ok {
+		return fmt.Errorf("see which memory was touched: the kernel does not tell")
+	}
+	return nil
 }
 
 // Close closes the table.
@@ -61,9 +83,21 @@ func (p *Pagemap) Close() error {
 	return p.file.Close()
 }
 
-// touched calls f with the parts of b whose pages were touched; ok is false, and f
-// may have been called, if that is not known of all.
+// touched calls f with the parts of b, which is anonymous, whose pages were touched;
+// ok is false, and f may have been called, if that is not known of all.
 func (p *Pagemap) touched(b []byte, f func([]byte)) (ok bool) {
+	return p.scan(b, f, func(entry uint64) bool { return entry&(entryPresent|entrySwapped) != 0 })
+}
+
+// copied is touched for the pages of a private mapping that were written to, and are
+// copies since then.
+func (p *Pagemap) copied(b []byte, f func([]byte)) (ok bool) {
+	return p.scan(b, f, func(entry uint64) bool {
+		return entry&entrySwapped != 0 || entry&(entryPresent|entryFile) == entryPresent
+	})
+}
+
+func (p *Pagemap) scan(b []byte, f func([]byte), match func(entry uint64) bool) (ok bool) {
 	if p == nil {
 		return false
 	}
@@ -81,7 +115,7 @@ func (p *Pagemap) touched(b []byte, f func([]byte)) (ok bool) {
 			return false
 		}
 		for i := range n {
-			if binary.NativeEndian.Uint64(buf[i*entryBytes:])&entryTouched == 0 {
+			if !match(binary.NativeEndian.Uint64(buf[i*entryBytes:])) {
 				continue
 			}
 			lo := max(int((at+i)*page)-int(start), 0)

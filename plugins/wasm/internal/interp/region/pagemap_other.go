@@ -17,3 +17,5 @@ func OpenPagemap() (*Pagemap, error) {
 func (*Pagemap) Close() error { return nil }
 
 func (*Pagemap) touched([]byte, func([]byte)) bool { return false }
+
+func (*Pagemap) copied([]byte, func([]byte)) bool { return false }

@@ -1,9 +1,6 @@
 package region
 
-import (
-	"errors"
-	"slices"
-)
+import "errors"
 
 // Shape says which parts of a memory an image keeps.
 type Shape struct {
@@ -36,12 +33,12 @@ func FromParts(s Shape, content []byte) (*Image, error) {
 		if offset < end || n == 0 || n%blockBytes != 0 || offset%blockBytes != 0 || offset > uint64(s.Bytes) || n > uint64(s.Bytes)-offset {
 			return nil, bad
 		}
+		i.starts = append(i.starts, sum)
 		end, sum = offset+n, sum+n
 		i.extents = append(i.extents, extent{offset, n})
 	}
 	if sum != uint64(len(content)) {
 		return nil, bad
 	}
-	i.extents = slices.Clip(i.extents)
 	return i, nil
 }

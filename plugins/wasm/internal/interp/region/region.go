@@ -2,6 +2,7 @@ package region
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
@@ -127,8 +128,7 @@ func (r *Region) Clean(next *Image, pages *Pagemap) {
 	end := r.dirty
 	switch {
 	case r.cow && r.image == next:
-		// The kernel drops the guest's copies; untouched pages are the image's.
-		discard(r.b[:next.size])
+		r.revert(pages)
 		r.zero(uint64(next.size), min(end, uint64(next.size)+keepTail), pages)
 	case r.cow:
 		r.unmapImage()
@@ -159,6 +159,28 @@ func (r *Region) Clean(next *Image, pages *Pagemap) {
 	}
 	r.image, r.limit, r.size, r.refused = next, uint64(len(r.b)), 0, false
 }
+
+// revert gives a mapped image back its content. Pages that the guest has written to
+// are copies of its own: they are overwritten, and stay for the next guest, which
+// will write to much the same ones and has no faults then. If there are too many,
+// or it is not known which, the kernel drops them.
+func (r *Region) revert(pages *Pagemap) {
+	b := r.b[:r.image.size]
+	copies := 0
+	known := pages.copied(b, func(part []byte) {
+		copies += len(part)
+		if copies <= len(b)/keptCopies {
+			r.image.copyTo(part, uintptr(unsafe.Pointer(&part[0]))-uintptr(unsafe.Pointer(&b[0])))
+		}
+	})
+	if !known || copies > len(b)/keptCopies {
+		discard(b)
+	}
+}
+
+// keptCopies is the part of an image, one in so many, of which a region may have
+// copies.
+const keptCopies = 2
 
 // smallGap is what is cleared without asking whether it was touched.
 const smallGap = 64 << 10

@@ -33,11 +33,12 @@ import logging
 
 _main = sys.modules["__main__"].__dict__
 _path = None  # where modules are found besides the program's own places
-_modules = None  # what was there before the program
+_modules = None  # names of those that were there before the program
+_environ = None  # the environment of the boot
 
 
 def _read(n):
-    b = b""
+    b = os.read(0, n)
     while len(b) < n:
         part = os.read(0, n - len(b))
         if not part:
@@ -59,27 +60,26 @@ _streams = (_unbuffered(1, sys.stdout.errors), _unbuffered(2, "backslashreplace"
 
 def _prepare(job):
     argv, env = job["argv"], job["env"]
-    os.environ.clear()
-    os.environ.update(env)
-    own = filter(None, env.get("PYTHONPATH", "").split(":"))
+    own = ()
+    if env is not None:  # else that of the boot
+        for name in _environ.keys() - env.keys():
+            del os.environ[name]
+        for name, value in env.items():
+            if _environ.get(name) != value:
+                os.environ[name] = value
+        own = filter(None, env.get("PYTHONPATH", "").split(":"))
+        os.chdir(env.get("PWD") or "/mnt/data")
+        if env.get("PYTHONUNBUFFERED"):
+            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = _streams
     path = [os.path.dirname(argv[0]), "/mnt/data", *own, *_path]
     sys.path[:] = dict.fromkeys(path)  # each once, as site does it
     sys.argv[:] = argv
     sys.orig_argv[:] = ["python3", *argv]
-    os.chdir(env.get("PWD") or "/mnt/data")
-    if env.get("PYTHONUNBUFFERED"):
-        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = _streams
     random.seed()
     logging._startTime = time.time()
 
 
-def _load(path):
-    try:
-        with io.open_code(path) as f:
-            source = f.read()
-    except OSError as e:
-        print(f"python3: can't open file {path!r}: [Errno {e.errno}] {e.strerror}", file=sys.stderr)
-        raise SystemExit(2) from None
+def _compile(path, source):
     _main.update(
         __file__=path, __cached__=None, __doc__=None, __package__=None, __spec__=None,
         __loader__=importlib.machinery.SourceFileLoader("__main__", path),
@@ -119,8 +119,10 @@ def _finish():
     functions run, and what they left open is closed, so that nothing they wrote
     stays in a buffer."""
     atexit._run_exitfuncs()
-    ours = [m for name, m in list(sys.modules.items()) if name not in _modules and name != "__main__"]
-    for d in (_main, *(m.__dict__ for m in ours if hasattr(m, "__dict__"))):
+    ours = sys.modules.keys() - _modules
+    if ours:
+        ours = [m for name, m in sys.modules.items() if name in ours and hasattr(m, "__dict__")]
+    for d in (_main, *(m.__dict__ for m in ours)):
         for private in (True, False):
             for name in list(d):
                 if name != "__builtins__" and (name[:1] == "_" and name[1:2] != "_") == private:
@@ -130,13 +132,13 @@ def _finish():
 
 
 def run():
-    (n,) = struct.unpack("<I", _read(4))
-    job = json.loads(_read(n))
+    job, source = struct.unpack("<II", _read(8))
+    job, source = json.loads(_read(job)), _read(source)
     _prepare(job)
     gc.enable()
     code = skip = 0
     try:
-        program = _load(job["argv"][0])
+        program = _compile(job["argv"][0], source)
         skip = 1
         exec(program, _main)
     except SystemExit as e:
@@ -144,7 +146,7 @@ def run():
     except BaseException as e:
         _report(e, skip)
         code = 130 if isinstance(e, KeyboardInterrupt) else 1
-    program = job = None
+    program = job = source = None
     try:
         _finish()
     except BaseException as e:
@@ -170,7 +172,7 @@ def _warm():
 
 
 def boot():
-    global _modules, _path
+    global _environ, _modules, _path
     library = os.path.dirname(__file__)
     _path = [p for p in sys.path if p not in ("", library, "/mnt/data")]
     sys.path_importer_cache.pop(library, None)
@@ -181,6 +183,7 @@ def boot():
     _warm()
     for name in [n for n in _main if not n.startswith("__")]:
         del _main[name]
+    _environ = dict(os.environ)
     _modules = frozenset(sys.modules)
     gc.collect()
     gc.freeze()
