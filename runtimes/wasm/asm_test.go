@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 )
@@ -16,6 +17,10 @@ type asm struct {
 	exports [][]byte
 	start   int // index of the start function plus one
 	data    []byte
+	// locals are those of every function, as they are written, and segments how many
+	// empty data segments there are.
+	locals   []byte
+	segments int
 }
 
 type asmFunc struct {
@@ -149,7 +154,11 @@ func (a *asm) bytes() []byte {
 	var types, bodies [][]byte
 	for _, f := range a.funcs {
 		types = append(types, uleb(uint64(f.typ)))
-		body := code(0, f.body, opEnd) // no locals
+		locals := a.locals
+		if locals == nil {
+			locals = code(0)
+		}
+		body := code(locals, f.body, opEnd)
 		bodies = append(bodies, append(uleb(uint64(len(body))), body...))
 	}
 	section(3, vec(types))
@@ -162,6 +171,9 @@ func (a *asm) bytes() []byte {
 		section(8, uleb(uint64(a.start-1)))
 	}
 	section(10, vec(bodies))
+	if a.segments > 0 {
+		section(11, append(uleb(uint64(a.segments)), bytes.Repeat([]byte{1, 0}, a.segments)...))
+	}
 	if a.data != nil {
 		section(11, vec([][]byte{code(0, i32Const(dataAt), opEnd, name(string(a.data)))}))
 	}

@@ -37,7 +37,7 @@ const (
 
 // compileCached runs once with a cache. Whatever is wrong with the cache, it costs
 // a compilation and not the module.
-func (m *Module) compileCached(code []byte, config wazero.RuntimeConfig, once func(wazero.RuntimeConfig) error) error {
+func (m *Module) compileCached(config wazero.RuntimeConfig, code []byte, once func(wazero.RuntimeConfig) error) error {
 	work, err := loadDir(m.spec.CacheDir)
 	if err != nil {
 		m.spec.Log.Warn("compiled modules are not kept", "module", m.spec.Name, "error", err)
@@ -57,7 +57,7 @@ func (m *Module) compileCached(code []byte, config wazero.RuntimeConfig, once fu
 		m.spec.Log.Warn("compiled module is damaged, compiling again", "module", m.spec.Name, "error", err)
 	}
 	err = once(config.WithCompilationCache(cache))
-	if err != nil && restored != "" {
+	if errors.Is(err, ErrRefused) && restored != "" {
 		// The entry is what somebody wrote, and no good all the same. The next load
 		// makes a new one.
 		m.spec.Log.Warn("compiled module is unusable, compiling again", "module", m.spec.Name, "error", err)

@@ -33,6 +33,12 @@ func (fuelStop) options() meter.Options {
 		Fuel:             &meter.Fuel{Seed: sliceFuel},
 		MaxTableElements: maxTableElements,
 		Custom:           meter.KeepNames,
+		// Several times what policies need: wazero cannot be interrupted in the middle of a
+		// function, so one has to compile in about a second.
+		Limits: meter.Limits{
+			FunctionBytes: 512 << 10, Ways: 5000, Joins: 250_000, Operands: 100_000,
+			AllLocals: 2_000_000, Nesting: 1000, LoopNesting: 100, BranchTargets: 4096,
+		},
 	}
 }
 

@@ -6,14 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 	"github.com/caisson-run/caisson/sdk/guest/abi"
@@ -170,37 +168,6 @@ func (m *Module) link(ctx context.Context, code []byte) error {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return nil
-}
-
-// compileTimeout bounds the translation of a module, which takes two seconds for
-// megabytes of code that means well.
-const compileTimeout = 2 * time.Minute
-
-// compile translates the module, once; all instances share the result. It ends with
-// ctx, up to the function that is being translated: package meter has bounded how
-// much that is.
-func (m *Module) compile(ctx context.Context, code []byte) error {
-	config := m.stop.configure(wazero.NewRuntimeConfig()).WithDebugInfoEnabled(false)
-	bounded, cancel := context.WithTimeoutCause(ctx, compileTimeout, fmt.Errorf("%w: it takes longer than %v to compile", ErrRefused, compileTimeout))
-	defer cancel()
-	// A single worker would not look at the context.
-	bounded = experimental.WithCompilationWorkers(bounded, max(2, runtime.GOMAXPROCS(0)))
-	once := func(config wazero.RuntimeConfig) error {
-		m.runtime = wazero.NewRuntimeWithConfig(bounded, config)
-		compiled, err := m.runtime.CompileModule(bounded, code)
-		if bounded.Err() != nil {
-			return context.Cause(bounded)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrRefused, err)
-		}
-		m.compiled = compiled
-		return nil
-	}
-	if m.spec.CacheDir == "" {
-		return once(config)
-	}
-	return m.compileCached(code, config, once)
 }
 
 // checkExports holds a module against the ABI.

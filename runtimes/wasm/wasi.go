@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"io"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -75,6 +76,7 @@ func (r randomness) Read(p []byte) (int, error) {
 		} else {
 			_, _ = rand.Read(part) // crypto/rand.Read never fails
 		}
+		runtime.Gosched()
 		r.in.look()
 	}
 	return len(p), nil

@@ -55,15 +55,29 @@ func (w *rewriter) scan(r *reader) int {
 	w.locals(r)
 	first := r.pos
 	w.edits = w.edits[:0]
-	w.plan.begin(first)
+	if r.err != nil {
+		return first
+	}
+	w.plan.begin(first, len(w.module.typeOf(uint32(r.function)).results))
 	w.walk(r)
+	w.work.allOperands += w.work.operands
 	return first
 }
 
 // locals reads the declarations of local variables.
 func (w *rewriter) locals(r *reader) {
 	at := r.pos
+	t := w.module.typeOf(uint32(r.function))
 	total := uint64(0)
+	defer func() {
+		if r.err == nil {
+			if w.work.allLocals += total; w.work.allLocals > uint64(w.module.limits.AllLocals) {
+				r.fail(at, ErrLimit, "locals of all functions are more than %d", w.module.limits.AllLocals)
+				return
+			}
+			w.work.begin(len(t.params)+int(total), t.width())
+		}
+	}()
 	for range r.count(2, w.module.limits.Locals, "groups of locals") {
 		total += uint64(r.u32())
 		r.valueType()

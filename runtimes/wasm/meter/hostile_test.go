@@ -220,6 +220,11 @@ func TestLimits(t *testing.T) {
 		{"locals", body(strings.Repeat("i", 8), ops()), Limits{Locals: 7}, "8 groups of locals are more than 7"},
 		{"locals in one group", bigGroup(50_001), Limits{}, "50001 locals are more than 50000"},
 		{"locals beyond 32 bits", bigGroup(math.MaxUint32), Limits{}, "4294967295 locals are more than 50000"},
+		{"locals of two functions", twice("iiii"), Limits{AllLocals: 7}, "locals of all functions are more than 7"},
+		{"variables behind an if", body("ii", ops(opI32Const, 0, opIf, 0x40, opEnd, opLocalGet, 0, opDrop, opLocalGet, 1, opDrop)), Limits{Joins: 1}, "more than 1 local variables are live"},
+		{"ways", body("", ops(opI32Const, 0, opIf, 0x40, opElse, opEnd, opLoop, 0x40, opBr, 0, opEnd)), Limits{Ways: 3}, "control parts in more than 3 ways"},
+		{"variables in loops", body("i", ops(opLoop, 0x40, opLoop, 0x40, opLocalGet, 0, opDrop, opEnd, opEnd)), Limits{Joins: 3}, "more than 3 local variables are live"},
+		{"operands", body("", ops(opBlock, 0x40, opI32Const, 0, opBlock, 0x7f, opI32Const, 1, opBr, 0, opEnd, opDrop, opDrop, opEnd)), Limits{Operands: 1}, "have more than 1 operands"},
 		{"nesting", body("", ops(opBlock, 0x40, opBlock, 0x40, opBlock, 0x40, opEnd, opEnd, opEnd)), Limits{Nesting: 2}, "blocks nested deeper than 2"},
 		{"loop nesting", body("", ops(opLoop, 0x40, opBlock, 0x40, opLoop, 0x40, opEnd, opEnd, opEnd)), Limits{LoopNesting: 1}, "loops nested deeper than 1"},
 		{"targets of two tables", body("", ops(opI32Const, 0, opBrTable, 2, 0, 0, 0, opI32Const, 0, opBrTable, 2, 0, 0, 0)), Limits{BranchTargets: 3}, "2 more branch targets are more than 1"},
@@ -239,6 +244,14 @@ func TestLimits(t *testing.T) {
 			}
 		}
 	}
+}
+
+// twice makes a module of two functions with the same locals.
+func twice(locals string) []byte {
+	a := &assembler{}
+	a.fn("", "", locals, ops())
+	a.fn("", "", locals, ops())
+	return a.bytes()
 }
 
 // bigGroup declares locals without writing each down.

@@ -10,7 +10,7 @@ import (
 // those that browsers agreed on (https://webassembly.github.io/spec/js-api/#limits),
 // but where wazero needs more time than in proportion: there they are several times
 // what the largest compilers and interpreters need that were compiled to
-// WebAssembly, and one function at the limit compiles in half a second.
+// WebAssembly, and one function at the limit compiles in seconds.
 type Limits struct {
 	// ModuleBytes bounds the module, and what is written, by default 256 MiB. More
 	// than 2 GiB mean 2 GiB.
@@ -30,6 +30,18 @@ type Limits struct {
 	// Nesting bounds how deep blocks, loops and ifs nest, by default 4,096, and
 	// LoopNesting how deep loops do, by default 256.
 	Nesting, LoopNesting int
+	// AllLocals bounds the local variables of all functions together, by default
+	// 10,000,000.
+	AllLocals uint32
+	// Ways bounds how many branches, targets of branch tables, ifs, elses and loops one
+	// function has, by default 60,000.
+	Ways uint32
+	// Joins bounds how many local variables of one function are read behind how many
+	// places where ways of control meet, each with each, and more for loops in loops;
+	// Operands how many values its calls, blocks and branches take and return. By
+	// default 4,000,000 and 200,000: a compiler makes a value of each, and takes some
+	// microseconds.
+	Joins, Operands uint64
 	// BranchTargets bounds the targets of the br_table instructions of one function,
 	// by default 16,384.
 	BranchTargets uint32
@@ -70,6 +82,14 @@ func (l Limits) withDefaults() Limits {
 	def(&l.ElementSegments, 1_000_000)
 	def(&l.Elements, 10_000_000)
 	def(&l.Locals, 50_000)
+	def(&l.AllLocals, 10_000_000)
+	def(&l.Ways, 60_000)
+	if l.Joins == 0 {
+		l.Joins = 4_000_000
+	}
+	if l.Operands == 0 {
+		l.Operands = 200_000
+	}
 	def(&l.BranchTargets, 16_384)
 	return l
 }

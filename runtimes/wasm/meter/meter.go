@@ -71,6 +71,7 @@ type rewriter struct {
 	quiet []int32
 
 	plan    plan
+	work    work
 	edits   []edit
 	scratch buffer
 }

@@ -103,6 +103,9 @@ type module struct {
 	importedMemories     int
 	importedGlobals      int
 	globals              []global
+	// importTypes are the types of imported functions, functionTypes those of the
+	// functions with code.
+	importTypes, functionTypes []uint32
 	// elements holds the length of each element segment.
 	elements []uint32
 	// data segments, see segments.go.
@@ -208,6 +211,17 @@ func (m *module) split() error {
 	return nil
 }
 
+// typeOf returns the type of a function; everything read of it has been checked.
+func (m *module) typeOf(f uint32) *funcType {
+	if f >= m.importedFuncs {
+		return &m.types[m.functionTypes[f-m.importedFuncs]]
+	}
+	return &m.types[m.importTypes[f]]
+}
+
+// width is how many values a call takes and returns.
+func (t *funcType) width() int { return len(t.params) + len(t.results) }
+
 func (m *module) readTypes(r *reader) {
 	for range r.count(3, m.limits.Types, "types") {
 		at := r.pos
@@ -243,6 +257,7 @@ func (m *module) readImports(r *reader) {
 		switch im.kind {
 		case kindFunction:
 			im.index = r.index(uint32(len(m.types)), "type")
+			m.importTypes = append(m.importTypes, im.index)
 			m.importedFuncs++
 		case kindTable:
 			m.tables = append(m.tables, table{r.refType(), r.limits()})
@@ -269,8 +284,9 @@ func (m *module) readImports(r *reader) {
 
 func (m *module) readFunctions(r *reader) {
 	n := r.count(1, m.limits.Functions, "functions")
-	for range n {
-		r.index(uint32(len(m.types)), "type")
+	m.functionTypes = make([]uint32, n)
+	for i := range m.functionTypes {
+		m.functionTypes[i] = r.index(uint32(len(m.types)), "type")
 	}
 	m.funcs += n
 }

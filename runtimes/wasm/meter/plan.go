@@ -39,6 +39,8 @@ type frame struct {
 	reaches int
 	// targeted says that a branch goes to its end.
 	targeted bool
+	// width is how many values a branch to it carries.
+	width int
 }
 
 // dead is the point of code that control cannot reach.
@@ -80,9 +82,9 @@ type plan struct {
 	after int32
 }
 
-func (p *plan) begin(at int) {
+func (p *plan) begin(at, width int) {
 	p.points = append(p.points[:0], point{at: uint32(at), look: true})
-	p.frames = append(p.frames[:0], frame{op: opBlock})
+	p.frames = append(p.frames[:0], frame{op: opBlock, width: width})
 	p.cur = 0
 	p.loops, p.loopDepth, p.targets = 0, 0, 0
 	p.callees = p.callees[:0]
@@ -103,9 +105,10 @@ func (p *plan) newPoint(at, parent int, look bool) int {
 	return len(p.points) - 1
 }
 
-// open enters a block, loop or if whose first instruction is at an offset.
-func (p *plan) open(op byte, at int) {
-	p.frames = append(p.frames, frame{op: op, entry: p.cur, reaches: len(p.frames)})
+// open enters a block, loop or if whose first instruction is at an offset, and to
+// which a branch carries so many values.
+func (p *plan) open(op byte, at, width int) {
+	p.frames = append(p.frames, frame{op: op, entry: p.cur, reaches: len(p.frames), width: width})
 	if p.cur == dead {
 		return
 	}

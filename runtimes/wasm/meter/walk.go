@@ -15,13 +15,13 @@ func (w *rewriter) walk(r *reader) {
 			p.spend(1)
 			p.cur = dead
 		case opBlock, opLoop:
-			w.blockType(r)
-			w.nest(r, at, op)
+			w.nest(r, at, op, w.blockType(r))
 		case opIf:
-			w.blockType(r)
+			t := w.blockType(r)
 			p.spend(1)
-			w.nest(r, at, op)
+			w.nest(r, at, op, t)
 		case opElse:
+			w.work.ways++
 			if !p.alternative(r.pos) {
 				r.malformed(at, "else without if")
 			}
@@ -56,12 +56,14 @@ func (w *rewriter) walk(r *reader) {
 			p.spend(1)
 			p.exits(at)
 			p.leave()
+			w.work.operands += uint64(p.frames[0].width)
 		case opCall, opReturnCall:
 			f := r.index(m.funcs, "function")
 			if r.err != nil {
 				return
 			}
 			p.spend(callCost)
+			w.work.operands += uint64(m.typeOf(f).width())
 			w.calls(r.pos, f)
 			kind := editCall
 			if op == opReturnCall {
@@ -72,8 +74,12 @@ func (w *rewriter) walk(r *reader) {
 				w.edits = append(w.edits, newEdit(at, r.pos, kind, to))
 			}
 		case opCallIndirect, opReturnCallIndirect:
-			r.index(uint32(len(m.types)), "type")
+			t := r.index(uint32(len(m.types)), "type")
 			r.index(uint32(len(m.tables)), "table")
+			if r.err != nil {
+				return
+			}
+			w.work.operands += uint64(m.types[t].width())
 			p.spend(callCost)
 			p.callUnknown()
 			if op == opReturnCallIndirect {
@@ -99,6 +105,9 @@ func (w *rewriter) walk(r *reader) {
 			p.spend(1)
 			w.plain(r, at, op)
 		}
+		if r.err == nil {
+			w.work.check(r, at, m.limits)
+		}
 		if r.err != nil {
 			return
 		}
@@ -119,36 +128,51 @@ func (w *rewriter) calls(next int, f uint32) {
 	w.plan.call(next, f-m.importedFuncs, hidden)
 }
 
-// nest opens a block, loop or if.
-func (w *rewriter) nest(r *reader, at int, op byte) {
+// nest opens a block, loop or if of a type.
+func (w *rewriter) nest(r *reader, at int, op byte, t blockWidth) {
 	p, lim := &w.plan, &w.module.limits
+	width := t.results
 	if op == opLoop {
 		p.loopDepth++
+		width = t.params
 	}
+	if op != opBlock {
+		w.work.ways++
+	}
+	w.work.operands += uint64(t.params + t.results)
 	switch {
 	case len(p.frames) > lim.Nesting:
 		r.fail(at, ErrLimit, "blocks nested deeper than %d", lim.Nesting)
 	case p.loopDepth > lim.LoopNesting:
 		r.fail(at, ErrLimit, "loops nested deeper than %d", lim.LoopNesting)
 	default:
-		p.open(op, r.pos)
+		p.open(op, r.pos, width)
 	}
 }
 
 // label reads a label of the instruction at an offset.
 func (w *rewriter) label(r *reader, at int) {
 	if l := r.index(uint32(len(w.plan.frames)), "label"); r.err == nil {
+		w.work.ways++
+		w.work.operands += uint64(w.plan.frames[len(w.plan.frames)-1-int(l)].width)
 		w.plan.branch(at, l)
 	}
 }
 
+// blockWidth is how many values a block takes and returns.
+type blockWidth struct{ params, results int }
+
 // blockType reads the type of a block.
-func (w *rewriter) blockType(r *reader) {
+func (w *rewriter) blockType(r *reader) blockWidth {
 	at := r.pos
 	if r.more() {
-		if t := r.data[r.pos]; t == blockVoid || isValueType(t) {
+		switch t := r.data[r.pos]; {
+		case t == blockVoid:
 			r.pos++
-			return
+			return blockWidth{}
+		case isValueType(t):
+			r.pos++
+			return blockWidth{results: 1}
 		}
 	}
 	i := r.signed(33)
@@ -158,7 +182,11 @@ func (w *rewriter) blockType(r *reader) {
 		r.fail(at, ErrUnsupported, "block type %#x%s", byte(i&0x7f), typeProposal(byte(i&0x7f)))
 	case i >= int64(len(w.module.types)):
 		r.malformed(at, "type %d does not exist, the module has %d", i, len(w.module.types))
+	default:
+		t := w.module.types[i]
+		return blockWidth{len(t.params), len(t.results)}
 	}
+	return blockWidth{}
 }
 
 // zero reads a byte that must be zero: the index of the only memory.
@@ -182,8 +210,10 @@ func (r *reader) memarg() {
 func (w *rewriter) plain(r *reader, at int, op byte) {
 	m := w.module
 	switch {
-	case op >= opLocalGet && op <= opLocalTee:
-		r.u32()
+	case op == opLocalGet:
+		w.work.read(r.u32(), w.plan.loopDepth)
+	case op == opLocalSet, op == opLocalTee:
+		w.work.set(r.u32())
 	case op == opGlobalGet, op == opGlobalSet:
 		r.index(uint32(len(m.globals)), "global")
 	case op >= opI32Load && op <= opI64Store32:

@@ -69,6 +69,7 @@ func (w *rewriter) code() (buffer, error) {
 		}
 		if r.err == nil && w.options.Fuel != nil {
 			r.err = w.findQuiet(*r, n)
+			w.work.start()
 		}
 		for i := range n {
 			if r.err != nil {
