@@ -141,9 +141,13 @@ func (i *image) encode(key string) ([]byte, error) {
 	b := make([]byte, 0, len(format)+4+len(head)+len(content)+sha256.Size)
 	b = append(b, format...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(head)))
-	b = append(append(b, head...), content...)
+	return sealed(append(append(b, head...), content...)), nil
+}
+
+// sealed appends the digest.
+func sealed(b []byte) []byte {
 	sum := sha256.Sum256(b)
-	return append(b, sum[:]...), nil
+	return append(b, sum[:]...)
 }
 
 // decode reads what encode wrote for the same key.
