@@ -205,7 +205,14 @@ func (x *Index) Digest(ctx context.Context, root *os.Root, rel string, maxBytes 
 // vanished reports whether an error about p only says that it is not what d was any
 // more: somebody else removed or replaced it, or a directory above it.
 func vanished(root *os.Root, p string, d fs.DirEntry, err error) bool {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var number syscall.Errno
+	if !errors.As(err, &number) { // os.Root's refusal of what leads out has none
+		return true
+	}
+	if number == syscall.ENOENT || number == syscall.ENOTDIR || number == syscall.ELOOP {
 		return true
 	}
 	info, again := root.Lstat(p)

@@ -180,7 +180,7 @@ func (b *Backend) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wa
 			return ctx.Err()
 		}
 		if err != nil {
-			if p != rel && errors.Is(err, fs.ErrNotExist) {
+			if p != rel && swapped(err) {
 				return nil
 			}
 			return err
@@ -195,7 +195,7 @@ func (b *Backend) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wa
 			return skip(d)
 		}
 		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
+		if err != nil && swapped(err) {
 			return nil
 		}
 		if err != nil {
@@ -208,7 +208,7 @@ func (b *Backend) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wa
 		e := entry(path.Join(backend.DataDir, p), info)
 		if req.Digests && e.Type == backend.EntryFile {
 			f, err := sb.Index.Digest(ctx, sb.Data, p, orElse(req.MaxDigestBytes, walkDigestBytes))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, changes.ErrNotRegular) {
+			if err != nil && !swapped(err) && !errors.Is(err, changes.ErrNotRegular) {
 				return err
 			}
 			e.SHA256 = f.SHA256
@@ -224,6 +224,12 @@ func (b *Backend) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wa
 		return backend.WalkResult{}, fileError(op, root, err)
 	}
 	return r, nil
+}
+
+// swapped reports whether an error about an entry of a listing says that it is not
+// what was listed any more.
+func swapped(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || isEscape(err)
 }
 
 func skip(d fs.DirEntry) error {

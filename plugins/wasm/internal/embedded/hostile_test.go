@@ -354,3 +354,29 @@ func TestNamesThatCannotBeTold(t *testing.T) {
 		t.Errorf("Walk = %+v, %v", w, err)
 	}
 }
+
+// A walk goes on where somebody swaps directories and links.
+func TestWalkGoesOn(t *testing.T) {
+	b, ref, dir := newStill(t, rootfs.DefaultLimits())
+	data := filepath.Join(dir, "data")
+	if err := os.MkdirAll(data+"/p/x", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(data+"/z", []byte("last"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside(t), data+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	hammer(t, 100, func(int) {
+		_ = os.Rename(data+"/p", data+"/q")
+		_ = os.Rename(data+"/link", data+"/p")
+		_ = os.Rename(data+"/p", data+"/link")
+		_ = os.Rename(data+"/q", data+"/p")
+	}, func(int) {
+		w, err := b.Walk(context.Background(), backend.WalkRequest{Ref: ref, Digests: true})
+		if err != nil || len(w.Entries) == 0 || w.Entries[len(w.Entries)-1].Path != backend.DataDir+"/z" {
+			t.Errorf("Walk = %+v, %v", w, err)
+		}
+	})
+}

@@ -148,6 +148,12 @@ func changed(src *os.Root, name string, info fs.FileInfo, err error) error {
 			return errChanged
 		}
 	}
+	// os.Root's refusal of what leads out has no number; a file or a directory does
+	// not lead out.
+	var number syscall.Errno
+	if !errors.As(err, &number) {
+		return errChanged
+	}
 	if now, again := src.Lstat(name); again != nil || !os.SameFile(info, now) {
 		return errChanged
 	}
