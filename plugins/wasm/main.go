@@ -20,7 +20,6 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
-	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -69,7 +68,7 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 		return nil, err
 	}
 	b, err := embedded.New(embedded.Options{
-		Version: version, Dir: dir, Engine: engine, Quota: rootfs.DefaultLimits(), Log: log,
+		Version: version, Dir: dir, Engine: engine, Quota: limits(), Log: log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close(context.Background()))
