@@ -6,6 +6,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/cpython"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/sqlite"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -13,13 +14,13 @@ import (
 func newCPython(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
 	built := cfg.Packs.Built(packs.CPython)
 	if built == nil {
-		return cpython.New(ctx, cpython.Pinned(wasm), host)
+		return cpython.New(ctx, cpython.Pinned(wasm), host, sqlite.Tool())
 	}
 	library, err := built.OpenLibrary()
 	if err != nil {
 		return nil, err
 	}
-	p, err := cpython.New(ctx, cpython.Optimised(wasm, library, built.LibraryDir, built.Exports, built.Digest[:]), host)
+	p, err := cpython.New(ctx, cpython.Optimised(wasm, library, built.LibraryDir, built.Exports, built.Digest[:]), host, sqlite.Tool())
 	if err != nil {
 		return nil, errors.Join(err, library.Close())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/quickjs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/ruby"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/sqlite"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
@@ -50,6 +51,7 @@ var commands = []command{
 	{quickjs.TypeScript, nil, "ts", packs.QuickJS},
 	{"php", []string{"php8.2"}, "php", packs.PHP},
 	{"ruby", []string{"ruby3.4"}, "rb", packs.Ruby},
+	{sqlite.Command, nil, "sql", packs.CPython},
 	{clang.CommandC, nil, "c", packs.Clang},
 	{clang.CommandCPP, nil, "cpp", packs.Clang},
 }

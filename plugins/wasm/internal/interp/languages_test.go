@@ -15,6 +15,7 @@ import (
 // has the reason.
 type language struct {
 	interpreter, file string
+	argv0             []string // arguments in place of the file's name
 
 	hello   string // prints "hello"
 	fail    string // dies of the language's own error
@@ -121,6 +122,22 @@ var languages = map[string]language{
 		sleep:  "puts 'started'\nsleep",
 		random: "require 'securerandom'\nputs rand, Random.new.seed, Random.seed, SecureRandom.hex, [*1..1000].shuffle.join",
 	},
+	"sql": {
+		interpreter: "sqlite3", file: "main.sql", code: 1, argv0: []string{"-bail", "-batch", ":memory:", ".read /run/caisson/main.sql"},
+		hello: "select 'hello';",
+		fail:  "select 'before';\nselect * from absent;\nselect 'never';", failText: "Parse error near line 2: no such table: absent\n",
+		exit:    "select 'out';\n.exit 7",
+		unicode: "select 'häß ✓ 😀 日本';\n.output 'häß ✓ 😀 日本'\nselect 'é';",
+		output:  "with recursive n(i) as (select 1 union all select i + 1 from n where i < 1 << 14) select printf('%01023d', i) from n;",
+		loop:    "select 'started';\nwith recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n;",
+		memory:  "select 'started';\ncreate table t(x);\nwith recursive n(i) as (select 1 union all select i + 1 from n) insert into t select randomblob(1 << 20) from n;", memoryText: "out of memory",
+		recurse: "pragma recursive_triggers = on;\ncreate table t(x);\ncreate trigger r after insert on t begin insert into t values (new.x + 1); end;\ninsert into t values (1);", recurseText: "Runtime error near line 4: too many levels of trigger recursion",
+		random: "select random(), hex(randomblob(8));\n",
+		says: map[string]string{
+			"argv": "SQL has no arguments", "stdin": "SQL has no standard input", "sleep": "SQL cannot sleep",
+			"files": "see TestSQLFiles: SQL cannot make directories or delete files",
+		},
+	},
 }
 
 // each runs a case for every language that has it and whose pack is there.
@@ -135,7 +152,11 @@ func each(t *testing.T, name string, program func(language) string, test func(t 
 			}
 			need(t, l.interpreter)
 			s := newSandbox(t)
-			test(t, l, s, s.program(l.interpreter, l.file, program(l)))
+			p := s.program(l.interpreter, l.file, program(l))
+			if l.argv0 != nil {
+				p.Argv = append([]string{l.interpreter}, l.argv0...)
+			}
+			test(t, l, s, p)
 		})
 	}
 }

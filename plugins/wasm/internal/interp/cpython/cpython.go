@@ -17,9 +17,10 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
+	"slices"
 	"strconv"
+	"testing/fstest"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
@@ -30,9 +31,6 @@ import (
 //go:embed lib/sitecustomize.py lib/_caisson_runner.py
 var libraryFiles embed.FS
 
-// libraryNames are the files of lib.
-var libraryNames = []string{"sitecustomize.py", "_caisson_runner.py"}
-
 // libraryDir is where the guest finds the library.
 const libraryDir = "/usr/lib/caisson"
 
@@ -42,6 +40,7 @@ const startBytes = 4 << 20
 // Interpreter is a compiled CPython. It is safe for concurrent use.
 type Interpreter struct {
 	build     Build
+	tools     []Tool
 	module    *codecache.Module
 	machine   *machine.Machine
 	minMemory int64
@@ -52,13 +51,13 @@ type Interpreter struct {
 
 // New compiles the interpreter and boots it, or takes code and snapshot from the
 // cache. Compiling takes seconds. The library of b must be readable until Close has
-// returned.
-func New(ctx context.Context, b Build, host machine.Host) (*Interpreter, error) {
+// returned. tools are commands that it runs besides python3.
+func New(ctx context.Context, b Build, host machine.Host, tools ...Tool) (*Interpreter, error) {
 	m, err := guest.Load(ctx, host.CacheDir, b.wasm, meter.Options{DropData: true, Exports: b.added})
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}
-	p := &Interpreter{build: b, module: m}
+	p := &Interpreter{build: b, tools: tools, module: m}
 	if err = b.check(m); err == nil {
 		p.minMemory = b.startMemory(m)
 		err = p.start(ctx, host)
@@ -71,7 +70,7 @@ func New(ctx context.Context, b Build, host machine.Host) (*Interpreter, error) 
 
 // start makes the machine: with a snapshot, or without one if the boot fails.
 func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
-	own, err := fs.Sub(libraryFiles, "lib")
+	own, err := library(p.tools)
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
 	}
 	cfg := machine.Config{
 		Host: host, Module: p.module, Layout: guest.NewLayout(mounts...),
-		Boot: p.boot, Argv: []string{"python3", "-c", bootCommand}, Env: environment(guest.DefaultEnv()),
+		Boot: p.boot, Argv: []string{"python3", "-c", bootCommand(p.tools)}, Env: environment(guest.DefaultEnv()),
 		Globals: []string{p.build.stackPointer}, Identity: identity(own, p.build.identity),
 	}
 	p.machine, err = machine.New(ctx, cfg)
@@ -100,10 +99,10 @@ func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
 }
 
 // identity is what the snapshot depends on besides the module and the command line.
-func identity(library fs.FS, build []byte) []byte {
+func identity(library fstest.MapFS, build []byte) []byte {
 	h := sha256.New()
-	for _, name := range libraryNames {
-		b, _ := fs.ReadFile(library, name) // embedded
+	for _, name := range slices.Sorted(maps.Keys(library)) {
+		b := library[name].Data
 		fmt.Fprintf(h, "%s %d\n%s", name, len(b), b)
 	}
 	h.Write(build)
@@ -133,7 +132,7 @@ func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 	if source, ok := p.fits(r); ok {
 		return p.runSnapshot(ctx, r, source)
 	}
-	inst, err := p.machine.Start(r, r.Program.Argv, environment(r.Env))
+	inst, err := p.machine.Start(r, p.commandLine(r.Program.Argv), environment(r.Env))
 	if err != nil {
 		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}

@@ -26,10 +26,6 @@ import (
 // bytesHeader is what precedes the content of a bytes object on a 32-bit build.
 const bytesHeader = 16
 
-// bootCommand loads the runner; the library's directory has been taken off the
-// path by then.
-const bootCommand = `import sys; sys.path.insert(0, "` + libraryDir + `"); import _caisson_runner; _caisson_runner.boot()`
-
 // takeImage unwinds the guest at the moment when the image is taken.
 type takeImage struct{}
 
@@ -59,11 +55,11 @@ func (p *Interpreter) boot(ctx context.Context, b *machine.Boot) ([]byte, error)
 }
 
 // fits reports whether a run can start from the snapshot, and returns its source if
-// so: it is a script in the program's own directory, and asks for nothing that is
-// settled when the interpreter starts.
+// so: it is a tool, or a script in the program's own directory, and asks for nothing
+// that is settled when the interpreter starts.
 func (p *Interpreter) fits(r *guest.Run) (source []byte, ok bool) {
-	argv := r.Program.Argv
-	if p.snapshotErr != nil || len(argv) < 2 || r.Program.Tmp.Root == nil || r.Program.Entry == nil {
+	argv, tool := r.Program.Argv, p.tool(r.Program.Argv)
+	if p.snapshotErr != nil || len(argv) < 2 && tool == nil || r.Program.Tmp.Root == nil || r.Program.Entry == nil {
 		return nil, false
 	}
 	for k, v := range r.Env {
@@ -73,6 +69,9 @@ func (p *Interpreter) fits(r *guest.Run) (source []byte, ok bool) {
 	}
 	if slices.ContainsFunc(argv, func(a string) bool { return !utf8.ValidString(a) }) {
 		return nil, false
+	}
+	if tool != nil {
+		return tool.program(), true
 	}
 	return plainSource(r.Program.Entry, argv[1])
 }
@@ -119,8 +118,11 @@ type job struct {
 
 // frame returns what the runner reads first: the lengths of the job and of the
 // source, in 32 bits each, and both.
-func frame(r *guest.Run, source []byte) ([]byte, error) {
-	j := job{r.Program.Argv[1:], r.Env}
+func (p *Interpreter) frame(r *guest.Run, source []byte) ([]byte, error) {
+	j := job{r.Program.Argv, r.Env}
+	if p.tool(j.Argv) == nil {
+		j.Argv = j.Argv[1:]
+	}
 	if maps.Equal(r.Env, guest.DefaultEnv()) {
 		j.Env = nil
 	}
@@ -135,7 +137,7 @@ func frame(r *guest.Run, source []byte) ([]byte, error) {
 
 // runSnapshot runs a program from the snapshot.
 func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run, source []byte) (guest.Result, error) {
-	frame, err := frame(r, source)
+	frame, err := p.frame(r, source)
 	if err != nil {
 		return guest.Result{}, err
 	}
