@@ -34,9 +34,9 @@ func remap(b []byte, fd int, flags int) error {
 // unmapImage replaces a mapped image by memory that is zero.
 func (r *Region) unmapImage() {
 	b := r.b[:r.image.size]
-	if err := remap(b, -1, unix.MAP_ANON|noReserve); err != nil {
-		discard(b)
-		wipe(b) // private copies of the image's pages
+	if remap(b, -1, unix.MAP_ANON|noReserve) != nil {
+		r.Unmap() // there may be a hole in it
+		return
 	}
 	adviseHuge(b)
 	r.cow = false

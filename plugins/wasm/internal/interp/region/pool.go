@@ -59,6 +59,9 @@ func (p *Pool) Get(i *Image, limit int64) (*Region, error) {
 	case r.next != i:
 		r.Clean(nil, p.pages)
 	}
+	if r.b == nil {
+		return New(p.reserve)
+	}
 	return r.Region, nil
 }
 

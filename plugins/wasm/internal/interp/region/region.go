@@ -1,6 +1,7 @@
 package region
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -78,20 +79,26 @@ func (r *Region) Limit() int64  { return int64(r.limit) }
 func (r *Region) Peak() int64   { return int64(r.size) }
 func (r *Region) Refused() bool { return r.refused }
 
-// Load gives the region the content of an image. The region is new, or was cleaned
-// for this image.
+// Load gives the region the content of an image. The region is new or was cleaned,
+// and no guest has run in it since then. After an error it is of no use.
 func (r *Region) Load(i *Image, cow bool) error {
-	if r.image != i && (r.image != nil || r.dirty > 0) {
-		r.Clean(i, nil)
+	if r.image != nil && r.image != i {
+		size, limit := r.size, r.limit
+		r.Clean(i, nil) // it was cleaned for another
+		r.size, r.limit = size, limit
 	}
 	if r.cow && !cow {
 		r.unmapImage()
+	}
+	if r.b == nil {
+		return errLost
 	}
 	r.image = i
 	r.dirty = max(r.dirty, uint64(i.size))
 	if cow {
 		if !r.cow {
 			if err := i.mapInto(r.b); err != nil {
+				r.Unmap() // there may be a hole in it
 				return err
 			}
 			r.cow = true
@@ -108,6 +115,9 @@ func (r *Region) Load(i *Image, cow bool) error {
 	return nil
 }
 
+// errLost is returned when the kernel gave no new memory in place of old.
+var errLost = errors.New("the memory was lost")
+
 // chunkBytes is how much is copied or cleared at once. Go cannot preempt either,
 // and nobody shall wait for it.
 const chunkBytes = 256 << 10
@@ -123,7 +133,8 @@ func wipe(b []byte) {
 
 // Clean removes what a guest left: every byte that loading next does not overwrite
 // becomes zero. It gives back memory that was used beyond the image's. pages may be
-// nil; next is nil for a region that is to be all zero.
+// nil; next is nil for a region that is to be all zero. Where the kernel does not
+// give memory the region is unmapped instead.
 func (r *Region) Clean(next *Image, pages *Pagemap) {
 	end := r.dirty
 	switch {
@@ -131,7 +142,9 @@ func (r *Region) Clean(next *Image, pages *Pagemap) {
 		r.revert(pages)
 		r.zero(uint64(next.size), min(end, uint64(next.size)+keepTail), pages)
 	case r.cow:
-		r.unmapImage()
+		if r.unmapImage(); r.b == nil {
+			return
+		}
 		discard(r.b[:end])
 	case next == nil || r.image != nil && r.image != next:
 		discard(r.b[:end])
@@ -200,6 +213,6 @@ func (r *Region) zero(from, to uint64, pages *Pagemap) {
 func (r *Region) Unmap() {
 	if r.mapping != nil {
 		r.release()
-		r.b, r.mapping, r.image = nil, nil, nil
+		r.b, r.mapping, r.image, r.cow = nil, nil, nil, false
 	}
 }
