@@ -152,7 +152,8 @@ lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 
 bench: need-go build packs ## run benchmarks and write docs/performance.md; BENCH=regexp only runs
 	@$(GO) -C tools build -o ../bin/performance ./performance
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./... | \
+	{ $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./... && \
+		$(GO) -C runtimes/wasm/bench/compare test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...; } | \
 		$(if $(filter .,$(BENCH)),bin/performance docs/performance.md,cat)
 
 fuzz: need-go ## run every fuzz target for FUZZTIME (10s)

@@ -1,0 +1,182 @@
+package compare
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	extism "github.com/extism/go-sdk"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+
+	"github.com/caisson-run/caisson/runtimes/wasm"
+	"github.com/caisson-run/caisson/sdk/guest/guesttest"
+	"github.com/caisson-run/caisson/sdk/policy"
+)
+
+// decider is one way to have the policy decide: a request in JSON, a verdict in
+// JSON. What it returns is valid until the next call.
+type decider struct {
+	name   string
+	decide func(request []byte) ([]byte, error)
+}
+
+const testdata = "../../testdata/"
+
+// deciders are all of them, ready for calls.
+func deciders(tb testing.TB) []decider {
+	tb.Helper()
+	assemblyscript, err := os.ReadFile(testdata + "assemblyscript/policy.wasm")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return []decider{
+		{"caisson/go", caisson(tb, wasm.Spec{Module: build(tb, testdata+"guests/policy"), WASI: true, Deterministic: true})},
+		{"caisson/assemblyscript", caisson(tb, wasm.Spec{Module: assemblyscript, Imports: []string{"log"}})},
+		{"extism/go", onExtism(tb, 0)},
+		{"extism/go, with a time limit", onExtism(tb, time.Second)},
+		{"opa/rego", opa(tb, false)},
+		{"opa/rego, without decoding the request", opa(tb, true)},
+	}
+}
+
+func build(tb testing.TB, dir string) []byte {
+	tb.Helper()
+	module, err := guesttest.Build(tb.Context(), dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return module
+}
+
+// caisson is metered and limited in time, as it always is.
+func caisson(tb testing.TB, spec wasm.Spec) func([]byte) ([]byte, error) {
+	tb.Helper()
+	spec.Name = "policy"
+	m, err := wasm.Load(tb.Context(), spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	var out []byte
+	return func(request []byte) ([]byte, error) {
+		var err error
+		out, err = m.Call(context.Background(), wasm.OpAdmit, request, out[:0])
+		return out, err
+	}
+}
+
+func onExtism(tb testing.TB, limit time.Duration) func([]byte) ([]byte, error) {
+	tb.Helper()
+	ctx := context.Background()
+	manifest := extism.Manifest{
+		Wasm:    []extism.Wasm{extism.WasmData{Data: build(tb, "testdata/extism")}},
+		Timeout: uint64(limit.Milliseconds()),
+	}
+	p, err := extism.NewPlugin(ctx, manifest, extism.PluginConfig{EnableWasi: true}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(ctx); err != nil {
+			tb.Error(err)
+		}
+	})
+	return func(request []byte) ([]byte, error) {
+		_, out, err := p.CallWithContext(ctx, "admit", request)
+		return out, err
+	}
+}
+
+// opa evaluates a prepared query in the process. parsed leaves out what it takes to
+// read the request, which is then always the first.
+func opa(tb testing.TB, parsed bool) func([]byte) ([]byte, error) {
+	tb.Helper()
+	ctx := context.Background()
+	source, err := os.ReadFile("testdata/policy.rego")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	query, err := rego.New(rego.Query("data.caisson.verdict"), rego.Module("policy.rego", string(source))).PrepareForEval(ctx)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var kept []byte
+	var value ast.Value
+	return func(request []byte) ([]byte, error) {
+		if !parsed || !bytes.Equal(kept, request) {
+			kept = request
+			if value, err = ast.ValueFromReader(bytes.NewReader(request)); err != nil {
+				return nil, err
+			}
+		}
+		set, err := query.Eval(ctx, rego.EvalParsedInput(value))
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(set[0].Expressions[0].Value)
+	}
+}
+
+// request is one of about 300 bytes, as an ordinary run makes.
+func request(language string) []byte {
+	r := policy.Request{
+		Org: "acme", User: "ann", Via: "bearer", Session: "AAAAAAAAAAAAAAAAAAAAA",
+		Language: language, Toolchain: "cpython", Config: "wasm", Network: "none", CodeBytes: 1234,
+		Limits: policy.Limits{WallMS: 30000, MemoryBytes: 512 << 20, StdoutBytes: 1 << 20, StderrBytes: 1 << 20, ChangedFiles: 100},
+	}
+	return r.AppendJSON(nil)
+}
+
+// TestSameVerdicts: what is compared does the same.
+func TestSameVerdicts(t *testing.T) {
+	for _, d := range deciders(t) {
+		for language, want := range map[string]policy.Verdict{
+			"py":   {Decision: policy.Allow, Limits: policy.Limits{WallMS: 5000}},
+			"bash": {Decision: policy.Deny, Code: "language_not_allowed", Reason: "bash is not allowed here"},
+		} {
+			out, err := d.decide(request(language))
+			if err != nil {
+				t.Fatalf("%s: %v", d.name, err)
+			}
+			if got, err := policy.DecodeVerdict(out); err != nil || got != want {
+				t.Errorf("%s of %s: %s, %v", d.name, language, out, err)
+			}
+		}
+	}
+}
+
+// BenchmarkPolicy is one decision, with the median beside the mean.
+func BenchmarkPolicy(b *testing.B) {
+	in := request("py")
+	for _, d := range deciders(b) {
+		b.Run(d.name, func(b *testing.B) {
+			const batch = 4
+			times := make([]time.Duration, 0, 1<<20)
+			b.ReportAllocs()
+			began := time.Now()
+			for n := 1; b.Loop(); n++ {
+				if _, err := d.decide(in); err != nil {
+					b.Fatal(err)
+				}
+				if n%batch == 0 && len(times) < cap(times) {
+					now := time.Now()
+					times = append(times, now.Sub(began))
+					began = now
+				}
+			}
+			if len(times) > 0 {
+				slices.Sort(times)
+				b.ReportMetric(float64(times[len(times)/2])/batch, "p50-ns/op")
+			}
+		})
+	}
+}
