@@ -23,14 +23,17 @@ import (
 // startIn starts this test binary as a plugin whose sandboxes are in dir.
 func startIn(t testing.TB, dir string) *process.Process {
 	t.Helper()
+	return startWith(t, dir, envPacks+"="+t.TempDir()) // nothing runs, so no interpreters are needed
+}
+
+func startWith(t testing.TB, dir string, env ...string) *process.Process {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := process.Start(t.Context(), process.Spec{
-		Name: "wasm", Path: exe,
-		// Nothing runs in these tests, so no interpreters are needed.
-		Env: []string{backend.EnvData + "=" + dir, envPacks + "=" + t.TempDir()},
+		Name: "wasm", Path: exe, Env: append([]string{backend.EnvData + "=" + dir}, env...),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // resident is the memory of the plugin in bytes.
-func resident(b *testing.B, p *process.Process) int64 {
+func resident(b testing.TB, p *process.Process) int64 {
 	b.Helper()
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID()))
 	if err != nil {
