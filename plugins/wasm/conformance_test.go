@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 	"github.com/caisson-run/caisson/runtimes/process"
@@ -24,7 +25,7 @@ import (
 
 // The test binary is its own plugin; a plugin is told where to keep things.
 func TestMain(m *testing.M) {
-	if os.Getenv(backend.EnvData) != "" || slices.Contains(os.Args, typescript.HelperArg) {
+	if os.Getenv(backend.EnvData) != "" || slices.Contains(os.Args, typescript.HelperArg) || slices.Contains(os.Args, shell.WorkerArg) {
 		main()
 		return
 	}

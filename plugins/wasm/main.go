@@ -5,6 +5,8 @@
 //	wasm warm     compile the interpreters into the cache and exit
 //	wasm transform-typescript
 //	              compile what comes in (it starts itself so; see package typescript)
+//	wasm run-shell-script
+//	              run one script (it starts itself so; see package shell)
 package main
 
 import (
@@ -14,10 +16,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/embedded"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/worker"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -35,6 +40,8 @@ func main() {
 		exit(warm())
 	case len(args) == 1 && args[0] == typescript.HelperArg:
 		exit(typescript.Serve(os.Stdin, os.Stdout))
+	case len(args) == 1 && args[0] == shell.WorkerArg:
+		exit(worker.Serve())
 	default:
 		fmt.Fprintf(os.Stderr, "wasm: unknown argument %q: a host starts this without any; \"warm\" compiles the interpreters\n", args[0])
 		os.Exit(2)
@@ -63,7 +70,7 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%s is not set: this is a plugin, to be started by a host", backend.EnvData)
 	}
-	engine, err := newEngine()
+	engine, err := newEngine(func(err error) { log.Warn("packs", "error", err) })
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +86,7 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 func warm() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	engine, err := newEngine()
+	engine, err := newEngine(func(err error) { fmt.Fprintln(os.Stderr, "wasm:", err) })
 	if err != nil {
 		return err
 	}
@@ -89,7 +96,8 @@ func warm() error {
 // envPacks says where the interpreters are, if not beside the program.
 const envPacks = "CAISSON_WASM_PACKS"
 
-func newEngine() (*interp.Engine, error) {
+// newEngine tells warn what is wrong with packs for which there is a substitute.
+func newEngine(warn func(error)) (*interp.Engine, error) {
 	dir := os.Getenv(envPacks)
 	if dir == "" {
 		exe, err := os.Executable()
@@ -98,8 +106,27 @@ func newEngine() (*interp.Engine, error) {
 		}
 		dir = filepath.Join(filepath.Dir(exe), "packs")
 	}
+	set := packs.Locate(dir)
+	if err := set.Rejected(); err != nil {
+		warn(err)
+	}
 	return interp.New(interp.Config{
-		Packs:    packs.Locate(dir),
-		CacheDir: os.Getenv(backend.EnvCache),
+		Packs:      set,
+		CacheDir:   os.Getenv(backend.EnvCache),
+		TypeScript: again(typescript.HelperArg),
+		Shell:      again(shell.WorkerArg),
 	})
+}
+
+// again is the command that starts this very program with another task, even where
+// its file was replaced meanwhile.
+func again(task string) []string {
+	if runtime.GOOS == "linux" {
+		return []string{"/proc/self/exe", task}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{exe, task}
 }

@@ -162,7 +162,7 @@ func (b *Backend) Health(context.Context) (backend.Health, error) {
 // toolchains name for the language table what each interpreter is.
 var toolchains = map[string]string{
 	"py": "cpython", "js": "quickjs", "ts": "quickjs", "php": "php", "rb": "ruby", "sql": "sqlite",
-	"c": "clang", "cpp": "clang",
+	"c": "clang", "cpp": "clang", "bash": "bash",
 }
 
 func (b *Backend) languages() []backend.LanguageSupport {

@@ -54,6 +54,7 @@ var commands = []command{
 	{sqlite.Command, nil, "sql", packs.CPython},
 	{clang.CommandC, nil, "c", packs.Clang},
 	{clang.CommandCPP, nil, "cpp", packs.Clang},
+	{"bash", []string{"sh"}, "bash", shellPack},
 }
 
 // build makes the interpreter of a pack.
@@ -122,6 +123,7 @@ func New(cfg Config) (*Engine, error) {
 	for pack := range build {
 		e.loads[pack] = &load{}
 	}
+	e.loads[shellPack] = &load{}
 	return e, nil
 }
 
@@ -136,7 +138,9 @@ func (e *Engine) Languages() []Language {
 				l.Version, l.Licence = p.Version, p.Licence
 			}
 		}
-		if err := e.cfg.Packs.Check(c.pack); err != nil {
+		if c.pack == shellPack {
+			l.Version, l.Licence, l.Missing = shellVersion, shellLicence, e.shellMissing()
+		} else if err := e.cfg.Packs.Check(c.pack); err != nil {
 			l.Missing = err.Error()
 		} else if c.name == quickjs.TypeScript && len(e.cfg.TypeScript) == 0 {
 			l.Missing = "this process has no TypeScript compiler"
@@ -173,6 +177,9 @@ func (e *Engine) Warm(ctx context.Context, languages ...string) error {
 
 // core reports whether a pack is a core pack and there.
 func (e *Engine) core(pack string) bool {
+	if pack == shellPack {
+		return e.shellMissing() == ""
+	}
 	return e.cfg.Packs.Check(pack) == nil && slices.ContainsFunc(e.cfg.Packs.Packs(), func(p packs.Pack) bool {
 		return p.Name == pack && p.Core
 	})

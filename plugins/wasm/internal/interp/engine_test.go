@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/worker"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
@@ -21,6 +23,13 @@ const packDir = "../../packs"
 var shared *Engine
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == shell.WorkerArg {
+		if err := worker.Serve(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) == 2 && os.Args[1] == typescript.HelperArg {
 		if err := typescript.Serve(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -41,7 +50,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	helper := []string{exe, typescript.HelperArg}
-	if shared, err = New(Config{Packs: packs.Locate(packDir), CacheDir: cache, TypeScript: helper}); err != nil {
+	if shared, err = New(Config{Packs: packs.Locate(packDir), CacheDir: cache, TypeScript: helper, Shell: []string{exe, shell.WorkerArg}}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -121,6 +121,9 @@ func (e *Engine) build(pack string, l *load) {
 }
 
 func (e *Engine) attempt(pack string) (interpreter, error) {
+	if pack == shellPack {
+		return e.newShell()
+	}
 	wasm, _, err := e.cfg.Packs.Read(pack)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissingPack, err)

@@ -77,6 +77,10 @@ type Config struct {
 	// typescript.Serve: normally this very program with
 	// typescript.HelperArg. Without it there is no TypeScript.
 	TypeScript []string
+	// Shell is the command, with arguments, that ends in worker.Serve of package
+	// shell: normally this very program with shell.WorkerArg. Without it there
+	// is no Bash.
+	Shell []string
 	// MaxRunning bounds the programs that run at once; further ones wait. 0
 	// means twice GOMAXPROCS.
 	MaxRunning int
