@@ -63,8 +63,8 @@ var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host,
 	packs.QuickJS: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
 		return quickjs.New(ctx, wasm, host, cfg.TypeScript)
 	},
-	packs.PHP: func(ctx context.Context, wasm []byte, host machine.Host, cfg Config) (interpreter, error) {
-		return php.New(ctx, wasm, cfg.CacheDir)
+	packs.PHP: func(ctx context.Context, wasm []byte, host machine.Host, _ Config) (interpreter, error) {
+		return php.New(ctx, wasm, host)
 	},
 	packs.Ruby: func(ctx context.Context, wasm []byte, host machine.Host, _ Config) (interpreter, error) {
 		return ruby.New(ctx, wasm, host)

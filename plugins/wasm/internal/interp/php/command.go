@@ -2,19 +2,18 @@ package php
 
 import (
 	"fmt"
-	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
-	"testing/fstest"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 )
 
-// Where the guest finds the library and source from the command line.
+// libraryDir is where the guest finds the library; envCode has the source that is
+// given on the command line.
 const (
 	libraryDir = "/usr/lib/caisson"
-	sourceDir  = "/usr/src"
-	sourceName = "Command line code"
+	envCode    = "CAISSON_CODE"
 )
 
 // settings are what the command line of PHP sets at its start, and on which side
@@ -35,38 +34,34 @@ var settings = []string{
 	"disable_classes=Fiber",
 }
 
-// commandLine turns the arguments of php into those of the build, and returns what
-// has to be mounted for them. heapLimit is the default of memory_limit in bytes.
+// commandLine turns the arguments of php into those of the build, and returns its
+// environment. heapLimit is the default of memory_limit in bytes.
 //
 // All options of the build are passed on. Of those that only the command line of
 // PHP has, -r is understood.
-func commandLine(args []string, heapLimit int64) (argv []string, mounts []guest.LibraryMount, err error) {
+func commandLine(r *guest.Run, heapLimit int64) (argv []string, env map[string]string, err error) {
+	args := r.Program.Argv[1:]
 	argv = []string{"php", "-q", "-C", "-d", "memory_limit=" + strconv.FormatInt(heapLimit, 10)}
 	for _, s := range settings {
 		argv = append(argv, "-d", s)
 	}
-	lib, err := fs.Sub(library, "lib")
-	if err != nil {
-		return nil, nil, err
-	}
-	mounts = append(mounts, guest.LibraryMount{Path: libraryDir, FS: lib})
 	for i := 0; i < len(args) && len(args[i]) > 1 && args[i][0] == '-' && args[i] != "--"; i++ {
 		switch {
 		case args[i] == "-r" && i+1 < len(args):
-			source := fstest.MapFS{sourceName: &fstest.MapFile{Data: []byte("<?php " + args[i+1]), Mode: 0o444}}
-			mounts = append(mounts, guest.LibraryMount{Path: sourceDir, FS: source})
+			env := maps.Clone(r.Env)
+			env[envCode] = args[i+1]
 			rest := args[i+2:]
 			if len(rest) > 0 && rest[0] == "--" {
 				rest = rest[1:]
 			}
-			return slices.Concat(argv, args[:i], []string{sourceDir + "/" + sourceName}, rest), mounts, nil
+			return slices.Concat(argv, args[:i], []string{libraryDir + "/code.php"}, rest), env, nil
 		case args[i] == "-r":
 			return nil, nil, fmt.Errorf("argument %d: -r: no code", i+1)
 		case slices.Contains(valued, args[i]):
 			i++
 		}
 	}
-	return append(argv, args...), mounts, nil
+	return append(argv, args...), r.Env, nil
 }
 
 // valued are the options that have a value in the next argument.

@@ -6,16 +6,19 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
-//go:embed lib/prepend.php
+//go:embed lib/*.php
 var library embed.FS
 
 // What the pinned build does not export.
@@ -41,8 +44,6 @@ const (
 	flags      = 9890425
 )
 
-const pageBytes = 64 << 10
-
 // stackBytes is the size of the C stack, which calls between functions written in
 // C and in PHP use. The build's own is overrun by some hundred of them.
 const stackBytes = 16 << 20
@@ -56,22 +57,38 @@ const (
 
 // Interpreter is a compiled PHP. It is safe for concurrent use.
 type Interpreter struct {
-	module *codecache.Module
-	static int64 // size of the memory of a new instance
+	module  *codecache.Module
+	machine *machine.Machine
+	static  int64 // size of the memory of a new instance
 }
 
-// New compiles the interpreter, or takes its code from the cache in cacheDir.
-// Compiling takes seconds.
-func New(ctx context.Context, wasm []byte, cacheDir string) (*Interpreter, error) {
-	m, err := guest.Load(ctx, cacheDir, wasm, meter.Options{DropData: true, Exports: exports})
+// New compiles the interpreter, or takes its code from the cache. Compiling takes
+// seconds.
+func New(ctx context.Context, wasm []byte, host machine.Host) (*Interpreter, error) {
+	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{DropData: true, Exports: exports})
 	if err != nil {
 		return nil, fmt.Errorf("php: %w", err)
 	}
 	p := &Interpreter{module: m}
-	if err := p.adapt(); err != nil {
+	if err = p.adapt(); err == nil {
+		p.machine, err = newMachine(ctx, m, host)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("php: %w", err), m.Close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
+}
+
+// newMachine makes a machine without an image: a program's options come before
+// everything that could be in one.
+func newMachine(ctx context.Context, m *codecache.Module, host machine.Host) (*machine.Machine, error) {
+	lib, err := fs.Sub(library, "lib")
+	if err != nil {
+		return nil, err
+	}
+	return machine.New(ctx, machine.Config{
+		Host: host, Module: m, Layout: guest.NewLayout(guest.LibraryMount{Path: libraryDir, FS: lib}),
+	})
 }
 
 // Names of the interface: what the build says, and what programs ask for before
@@ -87,7 +104,7 @@ func (p *Interpreter) adapt() error {
 	if mem == nil {
 		return errors.New("the module has no memory")
 	}
-	p.static = int64(mem.Min()) * pageBytes
+	p.static = int64(mem.Min()) * region.PageBytes
 	found := 0
 	for _, s := range p.module.Data {
 		if i := bytes.Index(s.Data, []byte(nameCGI)); i >= 0 {
@@ -102,7 +119,9 @@ func (p *Interpreter) adapt() error {
 }
 
 // Close releases the compiled code. No run may be in progress.
-func (p *Interpreter) Close(ctx context.Context) error { return p.module.Close(ctx) }
+func (p *Interpreter) Close(ctx context.Context) error {
+	return errors.Join(p.machine.Close(ctx), p.module.Close(ctx))
+}
 
 // CacheErr says why the code cache was not used or filled; nil if it was.
 func (p *Interpreter) CacheErr() error { return p.module.CacheErr }
@@ -115,19 +134,19 @@ func (p *Interpreter) MinMemoryBytes() int64 {
 // Run runs one program; r.Program.Argv is php's command line. An error means that
 // nothing ran.
 func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, error) {
-	argv, mounts, err := commandLine(r.Program.Argv[1:], p.heapLimit(guest.MemoryLimit(r.Program)))
+	argv, env, err := commandLine(r, p.heapLimit(guest.MemoryLimit(r.Program)))
 	if err != nil {
 		return guest.Result{}, fmt.Errorf("php: %w", err)
 	}
 	// The build knows no dup: each php://stderr is descriptor 2 itself.
 	r.KeepStdio = true
-	callCtx := r.Context(ctx)
-	inst, err := p.module.Runtime.InstantiateModule(callCtx, p.module.Code, r.ModuleConfig(argv, r.Env, mounts...))
+	inst, err := p.machine.Start(r, argv, env)
 	if err != nil {
-		return guest.Result{}, fmt.Errorf("php: instantiate: %w", err)
+		return guest.Result{}, fmt.Errorf("php: %w", err)
 	}
-	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
-	if err := p.prepare(inst); err != nil {
+	defer func() { _ = inst.Close(ctx) }()
+	callCtx := r.Context(ctx)
+	if err := moveStack(inst); err != nil {
 		return guest.Result{}, fmt.Errorf("php: %w", err)
 	}
 	r.Begin()
@@ -179,21 +198,16 @@ func (p *Interpreter) heapLimit(n int64) int64 {
 	return max(piece, (n-p.MinMemoryBytes()+startBytes)/(2*piece)*piece)
 }
 
-// prepare gives a new instance its static data and a larger stack behind it. The
+// moveStack gives a new instance a larger stack behind its static data. The
 // allocator takes new memory from the end when it needs some, so that it never sees
 // the stack.
-func (p *Interpreter) prepare(inst api.Module) error {
+func moveStack(inst api.Module) error {
 	mem := inst.Memory()
-	for _, s := range p.module.Data {
-		if !mem.Write(s.Offset, s.Data) {
-			return errors.New("static data does not fit")
-		}
-	}
 	sp, ok := inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal)
 	if !ok {
 		return errors.New("global 0 is no stack pointer")
 	}
-	if _, ok := mem.Grow(stackBytes / pageBytes); !ok {
+	if _, ok := mem.Grow(stackBytes / region.PageBytes); !ok {
 		return errors.New("the memory limit is below the interpreter's own needs")
 	}
 	sp.Set(uint64(mem.Size()))

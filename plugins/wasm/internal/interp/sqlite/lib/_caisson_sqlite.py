@@ -6,7 +6,6 @@ import base64
 import hashlib
 import io
 import re
-import shlex
 import sqlite3
 import sys
 import time
@@ -70,9 +69,25 @@ def split(sql):
     yield sql[start:]
 
 
+COMMENTS = re.compile(r"--[^\n]*|/\*.*?(\*/|$)", re.S)
+PLAN = re.compile(r"explain\s+query\s+plan\b", re.I)
+
+
 def blank(sql):
     """Reports whether there is nothing to run in a text."""
-    return not re.sub(r"--[^\n]*|/\*.*?(\*/|$)", "", sql, flags=re.S).strip(" \t\r\n\f;")
+    return not COMMENTS.sub("", sql).strip(" \t\r\n\f;")
+
+
+# Words of a dot command: in single quotes as they are, in double quotes with escapes.
+WORDS = re.compile(r"""'([^']*)(?:'|$)|"((?:[^"\\]|\\.)*)(?:"|$)|(\S+)""", re.S)
+ESCAPES = re.compile(r"\\([0-7]{1,3}|.)", re.S)
+NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def word(m):
+    if m[2] is None:
+        return m[1] if m[3] is None else m[3]
+    return ESCAPES.sub(lambda e: chr(int(e[1], 8) & 255) if e[1].isdigit() else NAMED.get(e[1], e[1]), m[2])
 
 
 class Shell:
@@ -158,8 +173,7 @@ class Shell:
         try:
             cursor = self.execute(sql)
             if cursor.description:
-                plan = re.match(r"explain\s+query\s+plan\b", sql, re.I)
-                for text in modes.plan(cursor) if plan else modes.show(self, [d[0] for d in cursor.description], cursor):
+                for text in modes.plan(cursor) if PLAN.match(sql) else modes.show(self, [d[0] for d in cursor.description], cursor):
                     self.write(text)
         except MemoryError:
             self.fail(self.phase("Runtime error", where) + "out of memory (7)")
@@ -258,11 +272,7 @@ class Shell:
     def command(self, line):
         """Runs a dot command. False means that it failed."""
         try:
-            words = shlex.split(line[1:], posix=True)
-        except ValueError:
-            words = line[1:].split()
-        try:
-            commands.run(self, words)
+            commands.run(self, [word(m) for m in WORDS.finditer(line[1:])])
         except Failed as e:
             self.fail(str(e))
         except (sqlite3.Error, sqlite3.Warning) as e:

@@ -295,10 +295,9 @@ def schema(shell, *args):
 
 @command("separator COLUMN ?ROW?")
 def separator(shell, column, row=None):
-    unescape = lambda s: s.replace("\\t", "\t").replace("\\n", "\n").replace("\\r", "\r")
-    shell.separator = unescape(column)
+    shell.separator = column
     if row is not None:
-        shell.row_separator = unescape(row)
+        shell.row_separator = row
 
 
 @command("show")

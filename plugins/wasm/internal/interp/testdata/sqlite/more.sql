@@ -31,7 +31,7 @@ pragma table_info(tree);
 .changes on
 delete from tree where id = 4;
 create table w(a); insert into w values (1),(2);
-.print 'its' "q"
+.print 'it''s' "q\tr" 'a\n' x"y
 select json_each.value from json_each('[1,2]');
 select printf('%.2f|%5d|%-5s|%s', 3.14159, 42, 'ab', null);
 select hex(randomblob(4)) <> hex(randomblob(4));
