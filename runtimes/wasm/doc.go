@@ -11,7 +11,11 @@
 // each module has a wazero runtime of its own, so that modules cannot see each
 // other.
 //
-// An instance that traps, overruns its time or memory, or replies with a pointer
+// Modules are metered: package meter rewrites them so that they count what they
+// execute, and a call ends when its fuel is spent or its time is over, whatever it
+// does. See [Limits] for both, and [Spec] for modules that cannot be metered.
+//
+// An instance that traps, overruns its time, fuel or memory, or replies with a pointer
 // that leads nowhere is discarded, and a goroutine the Module owns makes a new
 // one. What a failed call costs is that call.
 //
@@ -21,9 +25,9 @@
 // else. Once guest code runs it is bounded by the module's own time limit, which
 // is the operator's and small, so a client that disconnects does not destroy an
 // instance that others would have used; Call then returns at most that limit
-// later. The reasons tell the three ends apart: ReasonCanceled when the caller
-// gave up, ReasonBusy when no instance came free in time, ReasonTimeout when guest
-// code was stopped.
+// later. The reasons tell the ends apart: ReasonCanceled when the caller gave up,
+// ReasonBusy when no instance came free in time, ReasonTimeout or ReasonFuel when
+// guest code was stopped.
 //
 // It is not a sandbox for users' programs: those run in a backend, in a process of
 // their own.
