@@ -145,6 +145,9 @@ func (e *Engine) Languages() []Language {
 		} else if c.name == quickjs.TypeScript && len(e.cfg.TypeScript) == 0 {
 			l.Missing = "this process has no TypeScript compiler"
 		}
+		if c.name == sqlite.Command {
+			l.Version, l.Licence = "SQLite in "+l.Version, sqlite.Licence+" AND "+l.Licence
+		}
 		l.OnDemand = c.pack == packs.Clang
 		out = append(out, l)
 	}

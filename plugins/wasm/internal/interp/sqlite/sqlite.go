@@ -18,6 +18,9 @@ var files embed.FS
 // Command is the name of the shell, Program.Argv[0].
 const Command = "sqlite3"
 
+// Licence is the SPDX expression of SQLite itself.
+const Licence = "blessing"
+
 // Tool is the shell, for [cpython.New].
 func Tool() cpython.Tool {
 	lib, err := fs.Sub(files, "lib")
