@@ -198,12 +198,16 @@ func (c *copier) file(dst, src *os.Root, p, name string, want fs.FileInfo) error
 	return nil
 }
 
+// minClone is the size from which sharing blocks is worth it: the kernel writes what
+// was not written yet to the disk first.
+const minClone = 64 << 10
+
 // content copies size bytes of in, whose position is at its start.
 func (c *copier) content(out, in *os.File, size int64) error {
 	if size == 0 {
 		return nil
 	}
-	if !c.noClone {
+	if !c.noClone && size >= minClone {
 		err := cloneFile(out, in)
 		if err == nil {
 			return nil
