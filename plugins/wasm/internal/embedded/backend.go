@@ -115,7 +115,7 @@ func (b *Backend) warmUp() {
 		if l.Missing != "" || l.OnDemand || b.life.Err() != nil {
 			continue
 		}
-		if err := b.o.Engine.Prepare(b.life, l.Interpreter); err != nil && b.life.Err() == nil {
+		if err := b.o.Engine.Warm(b.life, l.ID); err != nil && b.life.Err() == nil {
 			b.o.Log.Error("an interpreter did not compile", "language", l.ID, "error", err)
 		}
 	}
