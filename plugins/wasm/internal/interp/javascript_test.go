@@ -652,17 +652,3 @@ func TestJavaScriptIsKilled(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkJavaScriptHello(b *testing.B) {
-	need(b, "node")
-	s := newSandbox(b)
-	p := s.program("node", "main.js", "console.log(1)")
-	b.Run("wasm", func(b *testing.B) {
-		for b.Loop() {
-			if o := s.run(context.Background(), p); o.stdout != "1\n" {
-				b.Fatalf("%+v", o)
-			}
-		}
-	})
-	b.Run("native", func(b *testing.B) { native(b, "node", "-e", "console.log(1)") })
-}

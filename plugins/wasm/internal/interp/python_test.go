@@ -444,17 +444,3 @@ func TestPythonOutputError(t *testing.T) {
 		t.Errorf("%+v after %d calls, stderr %q", o.Result, calls, stderr.String())
 	}
 }
-
-func BenchmarkPythonHello(b *testing.B) {
-	need(b, "python3")
-	s := newSandbox(b)
-	p := s.program("python3", "main.py", "print(1)")
-	b.Run("wasm", func(b *testing.B) {
-		for b.Loop() {
-			if o := s.run(context.Background(), p); o.stdout != "1\n" {
-				b.Fatalf("%+v", o)
-			}
-		}
-	})
-	b.Run("native", func(b *testing.B) { native(b, "python3", "-I", "-c", "print(1)") })
-}

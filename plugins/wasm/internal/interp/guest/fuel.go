@@ -61,9 +61,6 @@ func instantiateMeter(ctx context.Context, r wazero.Runtime) error {
 // the scheduler cannot preempt the guest's code, so nothing else would stop it, and
 // neither would the garbage collector's stop of the world ever come about.
 func slice(ctx context.Context, m api.Module, _ []uint64) {
-	if ctx.Err() != nil {
-		interrupt()
-	}
 	if r := stateOf(ctx); r != nil {
 		if err := r.account.Refill(r.fuel(m)); err != nil {
 			r.outOfFuel = true
@@ -71,6 +68,15 @@ func slice(ctx context.Context, m api.Module, _ []uint64) {
 		}
 	} else if c := counter(m); int64(c.Get()) < 0 { // a boot, which nobody pays for
 		c.Set(Slice)
+	}
+	Yield(ctx)
+}
+
+// Yield lets other goroutines run, and ends the guest if its run is over. Host
+// functions that work for more than a millisecond call it in between.
+func Yield(ctx context.Context) {
+	if ctx.Err() != nil {
+		interrupt()
 	}
 	runtime.Gosched()
 }

@@ -12,7 +12,18 @@ import (
 )
 
 // opRandom(n) returns n random bytes of the host.
-func opRandom(v *vm, a args) uint64 { return v.fill(a.integer(0), rand.Read) }
+func opRandom(v *vm, a args) uint64 {
+	return v.fill(a.integer(0), func(b []byte) (int, error) {
+		n := 0
+		for part := range v.parts(b) {
+			m, err := rand.Read(part)
+			if n += m; err != nil {
+				return n, err
+			}
+		}
+		return n, nil
+	})
+}
 
 // newHash returns the constructor of a digest by node's name, nil for none.
 func newHash(name string) func() hash.Hash {
@@ -54,14 +65,25 @@ func opHMAC(v *vm, a args) uint64 {
 		return v.throw("EINVAL")
 	}
 	key, release := a.span(1)
-	m := hmac.New(h, v.bytes(key))
+	// A long key is hashed; an HMAC of the hash is the same.
+	k := v.bytes(key)
+	if len(k) > h().BlockSize() {
+		sum := h()
+		for part := range v.parts(k) {
+			sum.Write(part)
+		}
+		k = sum.Sum(nil)
+	}
+	m := hmac.New(h, k)
 	release()
 	return v.digest(m, a, 2)
 }
 
 func (v *vm) digest(h hash.Hash, a args, data int) uint64 {
 	s, release := a.span(data)
-	h.Write(v.bytes(s))
+	for part := range v.parts(v.bytes(s)) {
+		h.Write(part)
+	}
 	release()
 	sum := h.Sum(nil)
 	return v.fill(int64(len(sum)), func(b []byte) (int, error) { return copy(b, sum), nil })

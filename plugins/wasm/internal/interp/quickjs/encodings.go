@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"unicode/utf8"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 )
 
 // The conversions here work from the guest's memory into the guest's memory, so
@@ -101,31 +103,41 @@ func opEncode(v *vm, a args) uint64 {
 	s, release := a.span(1)
 	defer release()
 	var size int
-	var encode func(dst, src []byte)
+	var encode func(dst, src []byte) int
 	switch a.text(0) {
 	case "base64":
-		size, encode = base64.StdEncoding.EncodedLen(int(s.n)), base64.StdEncoding.Encode
+		size, encode = base64.StdEncoding.EncodedLen(int(s.n)), encodeBase64(base64.StdEncoding)
 	case "base64url":
-		size, encode = base64.RawURLEncoding.EncodedLen(int(s.n)), base64.RawURLEncoding.Encode
+		size, encode = base64.RawURLEncoding.EncodedLen(int(s.n)), encodeBase64(base64.RawURLEncoding)
 	case "hex":
-		size, encode = hex.EncodedLen(int(s.n)), func(dst, src []byte) { hex.Encode(dst, src) }
+		size, encode = hex.EncodedLen(int(s.n)), hex.Encode
 	case "latin1":
 		for _, c := range v.bytes(s) {
 			size += utf8.RuneLen(rune(c))
 		}
-		encode = func(dst, src []byte) {
+		encode = func(dst, src []byte) int {
 			dst = dst[:0]
 			for _, c := range src {
 				dst = utf8.AppendRune(dst, rune(c))
 			}
+			return len(dst)
 		}
 	default:
 		return v.throw("EINVAL")
 	}
 	return v.produce(int64(size), func(dst []byte) (int, error) {
-		encode(dst, v.bytes(s))
+		for part := range v.parts(v.bytes(s)) {
+			dst = dst[encode(dst, part):]
+		}
 		return size, nil
 	}, v.stringOf)
+}
+
+func encodeBase64(enc *base64.Encoding) func(dst, src []byte) int {
+	return func(dst, src []byte) int {
+		enc.Encode(dst, src)
+		return enc.EncodedLen(len(src))
+	}
 }
 
 // opDecode(encoding, text) returns bytes. Like node it stops at what is no
@@ -208,11 +220,36 @@ func opIndexOf(v *vm, a args) uint64 {
 	defer release2()
 	h, n := v.bytes(hay), v.bytes(needle)
 	from := int(min(max(a.integer(2), 0), int64(len(h))))
-	at := -1
 	if a.bool(3) {
-		at = bytes.LastIndex(h[:min(from+len(n), len(h))], n)
-	} else if at = bytes.Index(h[from:], n); at >= 0 {
+		return v.newNumber(float64(v.lastIndex(h[:min(from+len(n), len(h))], n)))
+	}
+	at := v.index(h[from:], n)
+	if at >= 0 {
 		at += from
 	}
 	return v.newNumber(float64(at))
+}
+
+// window is how many places are searched for a needle of n bytes at once.
+func window(n int) int { return max(partBytes, 4*n) }
+
+func (v *vm) index(h, n []byte) int {
+	for off := 0; len(h)-off >= len(n); off += window(len(n)) {
+		if i := bytes.Index(h[off:min(off+window(len(n))+len(n)-1, len(h))], n); i >= 0 {
+			return off + i
+		}
+		guest.Yield(v.ctx)
+	}
+	return -1
+}
+
+func (v *vm) lastIndex(h, n []byte) int {
+	for end := len(h); end >= len(n); end -= window(len(n)) {
+		off := max(end-window(len(n))-len(n)+1, 0)
+		if i := bytes.LastIndex(h[off:end], n); i >= 0 {
+			return off + i
+		}
+		guest.Yield(v.ctx)
+	}
+	return -1
 }

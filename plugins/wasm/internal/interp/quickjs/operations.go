@@ -3,6 +3,7 @@ package quickjs
 import (
 	"errors"
 	"io"
+	"iter"
 	"math"
 
 	"github.com/tetratelabs/wazero/sys"
@@ -213,4 +214,23 @@ func (v *vm) produce(n int64, read func(b []byte) (int, error), made func(span) 
 		return v.throw(errnoName(err))
 	}
 	return made(span{ptr, uint64(got)})
+}
+
+// partBytes is how much of the guest's memory is worked on between two looks at
+// whether the run is over. It is divisible by 3, as base64 wants it.
+const partBytes = 384 << 10
+
+// parts yields b in parts of partBytes, and looks in between. b is of the guest's
+// memory, and no call of the guest may come in between.
+func (v *vm) parts(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(b) > partBytes {
+			if !yield(b[:partBytes]) {
+				return
+			}
+			b = b[partBytes:]
+			guest.Yield(v.ctx)
+		}
+		yield(b)
+	}
 }

@@ -2,6 +2,7 @@ package quickjs
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -111,4 +112,26 @@ func FuzzOriginalPosition(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, mappings []byte, line, column int) {
 		originalPosition(mappings, line, column)
 	})
+}
+
+// The search in windows finds what one over all finds, also across their borders.
+func TestIndexInWindows(t *testing.T) {
+	v := &vm{ctx: context.Background()}
+	for _, at := range []int{0, 1, partBytes - 2, partBytes - 1, partBytes, partBytes + 1, 2*partBytes - 3, 3*partBytes - 5} {
+		h := bytes.Repeat([]byte("ab"), 3*partBytes/2)
+		copy(h[at:], "needl")
+		for _, n := range []string{"needl", "l", "", "ab", "needle"} {
+			if got, want := v.index(h, []byte(n)), bytes.Index(h, []byte(n)); got != want {
+				t.Errorf("index of %q, put at %d: got %d, want %d", n, at, got, want)
+			}
+			if got, want := v.lastIndex(h, []byte(n)), bytes.LastIndex(h, []byte(n)); got != want {
+				t.Errorf("last index of %q, put at %d: got %d, want %d", n, at, got, want)
+			}
+		}
+	}
+	long := bytes.Repeat([]byte("a"), partBytes)
+	h := append(bytes.Repeat([]byte("a"), partBytes-1), append([]byte("b"), long...)...)
+	if got := v.index(h, long); got != partBytes {
+		t.Errorf("index of a long needle: %d", got)
+	}
 }
