@@ -34,6 +34,8 @@ type Engine interface {
 	Prepare(ctx context.Context, command string) error
 	Languages() []interp.Language
 	Warm(ctx context.Context, interpreters ...string) error
+	// Report says how programs are started, in lines for the operator.
+	Report() []string
 }
 
 // Options of New.
@@ -119,6 +121,9 @@ func (b *Backend) warmUp() {
 			b.o.Log.Error("an interpreter did not compile", "language", l.ID, "error", err)
 		}
 	}
+	if b.life.Err() == nil {
+		b.o.Log.Info("interpreters are ready", "how", b.o.Engine.Report())
+	}
 }
 
 // Info describes the plugin.
@@ -186,6 +191,6 @@ func (b *Backend) Probe(_ context.Context, raw json.RawMessage) (backend.ProbeRe
 		}
 	}
 	r.OK = n > 0
-	r.Detail = fmt.Sprintf("%d of %d languages installed", n, len(r.Languages))
+	r.Detail = strings.Join(append([]string{fmt.Sprintf("%d of %d languages installed", n, len(r.Languages))}, b.o.Engine.Report()...), "; ")
 	return r, nil
 }
