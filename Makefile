@@ -107,7 +107,13 @@ pinned = for f in $(INTERPRETERS); do \
 	grep -q "$$(sha256sum <"$$f" | cut -d ' ' -f 1)" plugins/wasm/internal/packs/table.go || exit 1; done
 repair = echo "$(1)" && rm -f $(INTERPRETERS) $(2) && $(MAKE) -s --no-print-directory $(INTERPRETERS) && ($(pinned))
 
-packs: known-packs $(INTERPRETERS) ## fetch the core interpreters and PACKS="php ruby clang" or all
+# What whoever passes the packs on has to pass on with them.
+NOTICES := bin/plugins/wasm/packs/NOTICE \
+	$(if $(filter ruby,$(CHOSEN_PACKS)),bin/plugins/wasm/packs/ruby/node_modules/@ruby/3.4-wasm-wasi/dist/NOTICE)
+bin/plugins/wasm/packs/NOTICE: $(NPM)/NOTICE
+	@$(call copy,$<)
+
+packs: known-packs $(INTERPRETERS) $(NOTICES) ## fetch the core interpreters and PACKS="php ruby clang" or all
 	@($(pinned)) || { $(call repair,an interpreter is damaged: copying it again); } || \
 		{ $(call repair,what npm installed is damaged: fetching it again,$(NPM)/node_modules/.installed $(NPM)/*/node_modules/.installed); } || { \
 		echo "the interpreters that npm installs are not those that plugins/wasm/internal/packs pins" >&2; exit 1; }
