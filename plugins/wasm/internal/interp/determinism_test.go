@@ -207,3 +207,35 @@ func TestFuelStopsAtOnePlace(t *testing.T) {
 		}
 	}
 }
+
+// The seed of string hashes is the image's, another one in each cache directory, and a
+// program that asks for one of its own gets it.
+func TestPythonHashSeed(t *testing.T) {
+	need(t, "python3")
+	s := newSandbox(t)
+	p := s.program("python3", "main.py", "print(hash('x'))")
+	hash := func(e *Engine, seed string) string {
+		t.Helper()
+		p := p
+		if seed != "" {
+			p.Env = map[string]string{"PYTHONHASHSEED": seed}
+		}
+		o := s.runOn(e, p)
+		if o.Code != 0 {
+			t.Fatal(short(o))
+		}
+		return o.stdout
+	}
+	if a, b := hash(shared, ""), hash(shared, ""); a != b {
+		t.Errorf("two runs from one image: %s, %s", a, b)
+	}
+	if a, b := hash(shared, ""), hash(newEngine(t, Config{CacheDir: linkedCache(t)}), ""); a == b {
+		t.Errorf("two images: %s, %s", a, b)
+	}
+	if a, b := hash(shared, "7"), hash(shared, "7"); a != b {
+		t.Errorf("one seed: %s, %s", a, b)
+	}
+	if a, b := hash(shared, "random"), hash(shared, "random"); a == b {
+		t.Errorf("random seeds: %s, %s", a, b)
+	}
+}

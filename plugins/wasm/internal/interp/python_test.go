@@ -286,7 +286,7 @@ URLError <urlopen error [Errno 40] this sandbox has no network>
 }
 
 func TestPythonFreshRandomness(t *testing.T) {
-	// The seed of string hashes is the image's: it is drawn once for each process.
+	// The seed of string hashes is the image's; see TestPythonHashSeed.
 	const source = "import random, uuid, secrets, os\nprint(random.random(), uuid.uuid4(), secrets.token_hex(8), os.urandom(4).hex(), random.randint(0, 2**60))"
 	s := newSandbox(t)
 	a, b := strings.Fields(s.python(source).stdout), strings.Fields(s.python(source).stdout)

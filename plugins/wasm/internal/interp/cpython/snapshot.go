@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -109,44 +109,42 @@ func plainSource(entry *os.Root, script string) (source []byte, ok bool) {
 // lateVariables are those that the runner heeds, or that change nothing here.
 var lateVariables = []string{"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8"}
 
-// job is what the runner is told of a program.
-type job struct {
-	Argv []string `json:"argv"`
-	// Env is null if it is the environment of the boot.
-	Env map[string]string `json:"env"`
-}
+// bootEnvironment is what the runner reads in place of the length of an environment
+// that is the boot's.
+const bootEnvironment = math.MaxUint32
 
-// frame returns what the runner reads first: the lengths of the job and of the
-// source, in 32 bits each, and both.
-func (p *Interpreter) frame(r *guest.Run, source []byte) ([]byte, error) {
-	j := job{r.Program.Argv, r.Env}
-	if p.tool(j.Argv) == nil {
-		j.Argv = j.Argv[1:]
+// frame returns what the runner reads first: the lengths of argv, of the environment
+// and of the source, in 32 bits each, and then these, as lists with NUL in between.
+func (p *Interpreter) frame(r *guest.Run, source []byte) []byte {
+	args := r.Program.Argv
+	if p.tool(args) == nil {
+		args = args[1:]
 	}
+	argv := strings.Join(args, "\x00")
+	var env []string
+	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
+		env = append(env, k+"="+r.Env[k])
+	}
+	environ := strings.Join(env, "\x00")
+	length := uint32(len(environ))
 	if maps.Equal(r.Env, guest.DefaultEnv()) {
-		j.Env = nil
+		environ, length = "", bootEnvironment
 	}
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, fmt.Errorf("cpython: %w", err)
+	b := make([]byte, 0, 12+len(argv)+len(environ)+len(source))
+	for _, n := range []uint32{uint32(len(argv)), length, uint32(len(source))} {
+		b = binary.LittleEndian.AppendUint32(b, n)
 	}
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(source)))
-	return append(append(b, text...), source...), nil
+	return append(append(append(b, argv...), environ...), source...)
 }
 
 // runSnapshot runs a program from the snapshot.
 func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run, source []byte) (guest.Result, error) {
-	frame, err := p.frame(r, source)
-	if err != nil {
-		return guest.Result{}, err
-	}
 	inst, err := p.machine.Take(r)
 	if err != nil {
 		return guest.Result{}, fmt.Errorf("cpython: %w", err)
 	}
 	defer func() { _ = inst.Close(ctx) }()
-	r.Stdin = io.MultiReader(bytes.NewReader(frame), r.Stdin)
+	r.Stdin = io.MultiReader(bytes.NewReader(p.frame(r, source)), r.Stdin)
 	r.Begin()
 	_, err = inst.ExportedFunction(p.build.run).Call(r.Context(ctx), p.command, 0)
 	code, exited := guest.Exit(err)

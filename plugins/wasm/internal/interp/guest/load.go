@@ -15,8 +15,8 @@ import (
 // rewritten module are kept in cacheDir, "" for nowhere. opts say what else is to
 // be changed: Load sets Fuel, and drops custom sections unless told to keep names.
 //
-// Instances are made with [Run.Context] and [Run.ModuleConfig], one for each Run.
-// Calls with a context that belongs to no Run, as for a boot, are stopped by that
+// Instances come from package machine, which wants opts.DropData, or are made with
+// [Run.Context] and [Run.ModuleConfig], one for each Run. Calls with a context that belongs to no Run, as for a boot, are stopped by that
 // context and pay nothing.
 func Load(ctx context.Context, cacheDir string, wasm []byte, opts meter.Options, add ...func(context.Context, wazero.Runtime) error) (*codecache.Module, error) {
 	opts.Fuel = &meter.Fuel{Seed: Slice}

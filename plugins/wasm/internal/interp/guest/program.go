@@ -2,10 +2,11 @@
 // description of one run and its outcome, the mounts, the linear memory with
 // its limit, the fuel, cancellable standard input and clock waits.
 //
-// It knows no language. An interpreter gets its module from [Load]; for each run
-// it takes the [Run] that it is handed, makes an instance with [Run.Context] and
-// [Run.ModuleConfig], calls [Run.Begin], calls the instance, and returns
-// [Run.Outcome].
+// It knows no language. An interpreter gets its module from [Load] and its instances
+// from package machine, which binds each to the [Run] that it serves. It calls
+// [Run.Begin], calls the instance with [Run.Context], and returns [Run.Outcome]. Where
+// there is nothing to gain from images and memory that is used again, [Run.Context] and
+// [Run.ModuleConfig] are enough to make an instance for one run.
 //
 // # Fuel
 //

@@ -31,9 +31,12 @@ for _name in (
     __import__(_name)
 import logging
 
+_BOOT_ENVIRONMENT = 0xFFFFFFFF  # instead of the length of another
+
 _main = sys.modules["__main__"].__dict__
 _path = None  # where modules are found besides the program's own places
 _modules = None  # names of those that were there before the program
+_names = None  # of the main module before the program
 _environ = None  # the environment of the boot
 
 
@@ -58,8 +61,7 @@ def _unbuffered(fd, errors):
 _streams = (_unbuffered(1, sys.stdout.errors), _unbuffered(2, "backslashreplace"))
 
 
-def _prepare(job):
-    argv, env = job["argv"], job["env"]
+def _prepare(argv, env):
     own = ()
     if env is not None:  # else that of the boot
         for name in _environ.keys() - env.keys():
@@ -71,7 +73,7 @@ def _prepare(job):
         os.chdir(env.get("PWD") or "/mnt/data")
         if env.get("PYTHONUNBUFFERED"):
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = _streams
-    path = [os.path.dirname(argv[0]), "/mnt/data", *own, *_path]
+    path = [argv[0].rpartition("/")[0], "/mnt/data", *own, *_path]
     sys.path[:] = dict.fromkeys(path)  # each once, as site does it
     sys.argv[:] = argv
     sys.orig_argv[:] = ["python3", *argv]
@@ -119,26 +121,32 @@ def _finish():
     functions run, and what they left open is closed, so that nothing they wrote
     stays in a buffer."""
     atexit._run_exitfuncs()
-    ours = sys.modules.keys() - _modules
-    if ours:
-        ours = [m for name, m in sys.modules.items() if name in ours and hasattr(m, "__dict__")]
+    ours = ()
+    if not _modules.issuperset(sys.modules):
+        ours = [m for name, m in sys.modules.items() if name not in _modules and hasattr(m, "__dict__")]
     for d in (_main, *(m.__dict__ for m in ours)):
+        names = [name for name in d if name not in _names]
         for private in (True, False):
-            for name in list(d):
-                if name != "__builtins__" and (name[:1] == "_" and name[1:2] != "_") == private:
+            for name in names:
+                if (name[:1] == "_" and name[1:2] != "_") == private:
                     d[name] = None
     del ours, d
     gc.collect()
 
 
 def run():
-    job, source = struct.unpack("<II", _read(8))
-    job, source = json.loads(_read(job)), _read(source)
-    _prepare(job)
+    argv, env, source = struct.unpack("<III", _read(12))
+    argv = _read(argv).decode().split("\0")
+    if env == _BOOT_ENVIRONMENT:
+        env = None
+    else:
+        env = dict(v.split("=", 1) for v in _read(env).decode().split("\0"))
+    source = _read(source)
+    _prepare(argv, env)
     gc.enable()
     code = skip = 0
     try:
-        program = _compile(job["argv"][0], source)
+        program = _compile(argv[0], source)
         skip = 1
         exec(program, _main)
     except SystemExit as e:
@@ -146,7 +154,7 @@ def run():
     except BaseException as e:
         _report(e, skip)
         code = 130 if isinstance(e, KeyboardInterrupt) else 1
-    program = job = source = None
+    program = argv = env = source = None
     try:
         _finish()
     except BaseException as e:
@@ -172,7 +180,7 @@ def _warm():
 
 
 def boot():
-    global _environ, _modules, _path
+    global _environ, _modules, _names, _path
     library = os.path.dirname(__file__)
     _path = [p for p in sys.path if p not in ("", library, "/mnt/data")]
     sys.path_importer_cache.pop(library, None)
@@ -184,6 +192,7 @@ def boot():
     for name in [n for n in _main if not n.startswith("__")]:
         del _main[name]
     _environ = dict(os.environ)
+    _names = frozenset(_main) | {"__file__", "__cached__"}
     _modules = frozenset(sys.modules)
     gc.collect()
     gc.freeze()
