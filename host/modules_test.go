@@ -23,7 +23,7 @@ func TestFuelOfTheManifest(t *testing.T) {
 		fuel  int
 		given int64
 		ends  bool
-	}{{1000, 1000, true}, {1_000_000, 1_000_000, false}, {0, 100_000_000, false}} {
+	}{{1000, 1000, true}, {1_000_000, 1_000_000, false}, {0, 300_000_000, false}} {
 		t.Run(fmt.Sprint(c.fuel), func(t *testing.T) {
 			dir := t.TempDir()
 			text := "schema: 1\nname: small\nversion: 1.0.0\nkind: policy\nruntime: wasm\nprotocol: 1\npath: policy.wasm\nimports: [log]\nlimits:\n  timeout: 100ms\n"

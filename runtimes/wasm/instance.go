@@ -65,7 +65,7 @@ func (m *Module) newInstance(ctx context.Context) (*instance, error) {
 	in := &instance{m: m}
 	in.base = context.WithValue(context.Background(), instanceKey{}, in)
 	in.memory.limit = uint64(m.spec.Limits.MemoryBytes)
-	limits := bounds{m.spec.Limits.StartTimeout, min(int64(m.spec.Limits.StartTimeout), maxFuel)}
+	limits := bounds{m.spec.Limits.StartTimeout, fuelFor(m.spec.Limits.StartTimeout)}
 	armed := m.stop.arm(experimental.WithMemoryAllocator(context.WithValue(ctx, instanceKey{}, in), &in.memory), in, limits)
 	err := in.start(armed)
 	if err == nil && m.spec.Config != nil {

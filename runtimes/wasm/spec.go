@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
 
@@ -74,9 +75,9 @@ type Limits struct {
 	Timeout time.Duration
 	// Fuel is how much guest code may compute in one call, in the units that package
 	// meter describes, about one for each instruction. Unlike Timeout it ends the
-	// same call at the same place whatever the machine and its load. Default: one
-	// unit for each nanosecond of Timeout. The start of an instance may use one for
-	// each nanosecond of StartTimeout.
+	// same call at the same place whatever the machine and its load. Default: what
+	// stands for Timeout, at meter.UnitsPerSecond. The start of an instance may use
+	// what stands for StartTimeout.
 	Fuel int64
 	// StartTimeout is how long an instance may take from instantiation to the end
 	// of its configuration. Default 10 s.
@@ -128,6 +129,12 @@ func (s *Spec) check() error {
 	return s.Limits.check()
 }
 
+// fuelFor is the fuel that stands for d.
+func fuelFor(d time.Duration) int64 {
+	const perNanosecond = meter.UnitsPerSecond / int64(time.Second)
+	return min(int64(d), maxFuel/perNanosecond) * perNanosecond
+}
+
 func (l *Limits) check() error {
 	if l.Timeout == 0 {
 		l.Timeout = defaultTimeout // others depend on it
@@ -143,7 +150,7 @@ func (l *Limits) check() error {
 		{"output_bytes", &l.OutputBytes, defaultPayload, math.MaxInt32},
 		{"timeout", (*int64)(&l.Timeout), int64(defaultTimeout), math.MaxInt64},
 		{"start_timeout", (*int64)(&l.StartTimeout), int64(defaultStarting), math.MaxInt64},
-		{"fuel", &l.Fuel, int64(l.Timeout), maxFuel},
+		{"fuel", &l.Fuel, fuelFor(l.Timeout), maxFuel},
 		{"wait", (*int64)(&l.Wait), int64(max(l.Timeout, defaultTimeout)), math.MaxInt64},
 	} {
 		if *f.value < 0 || *f.value > f.most {
@@ -153,7 +160,6 @@ func (l *Limits) check() error {
 			*f.value = f.standard
 		}
 	}
-	l.Fuel = min(l.Fuel, maxFuel)
 	if l.Instances < 0 || l.Instances > maxInstances {
 		return fmt.Errorf("limits.instances: %d is not between 0 and %d", l.Instances, maxInstances)
 	}

@@ -92,6 +92,37 @@ func TestWorldIsEmpty(t *testing.T) {
 	}
 }
 
+// TestNoDescriptors calls what could have the host make room for two thousand million
+// descriptors, and the like.
+func TestNoDescriptors(t *testing.T) {
+	i := func(n int) []byte { return bytes.Repeat([]byte{tI32}, n) }
+	for name, tc := range map[string]struct {
+		params []byte
+		args   []byte
+	}{
+		"fd_renumber":             {i(2), code(i32Const(1), i32Const(0x7ffffff0))},
+		"fd_allocate":             {[]byte{tI32, tI64, tI64}, code(i32Const(1), i64Const(0), i64Const(1<<40))},
+		"fd_readdir":              {[]byte{tI32, tI32, tI32, tI64, tI32}, code(i32Const(3), i32Const(0), i32Const(60000), i64Const(0), i32Const(0))},
+		"path_filestat_get":       {i(5), code(i32Const(3), i32Const(0), i32Const(0), i32Const(60000), i32Const(0))},
+		"sock_accept":             {i(3), code(i32Const(3), i32Const(0), i32Const(0))},
+		"path_create_directory":   {i(3), code(i32Const(3), i32Const(0), i32Const(60000))},
+		"fd_filestat_set_size":    {[]byte{tI32, tI64}, code(i32Const(1), i64Const(1<<40))},
+		"fd_pwrite":               {[]byte{tI32, tI32, tI32, tI64, tI32}, code(i32Const(1), i32Const(0), i32Const(8000), i64Const(0), i32Const(0))},
+		"proc_raise":              {i(1), code(i32Const(9))},
+		"fd_fdstat_set_rights":    {[]byte{tI32, tI64, tI64}, code(i32Const(1), i64Const(-1), i64Const(-1))},
+		"fd_datasync":             {i(1), code(i32Const(1))},
+		"path_filestat_set_times": {[]byte{tI32, tI32, tI32, tI32, tI64, tI64, tI32}, code(i32Const(3), i32Const(0), i32Const(0), i32Const(9), i64Const(0), i64Const(0), i32Const(0))},
+	} {
+		g := newGuest(nil)
+		f := g.importFunc(wasiModule, name, tc.params, []byte{tI32})
+		g.body = code(tc.args, call(f), i32Const(8), 0x47, opIf, blockVoid, opUnreachable, opEnd)
+		m := mustLoad(t, Spec{Name: name, Module: g.build(), WASI: true, Limits: Limits{Instances: 1}}, fuelStop{})
+		if _, err := m.Call(t.Context(), opEcho, nil, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDeterministicWorld(t *testing.T) {
 	spec := probeSpec(t)
 	spec.Deterministic = true

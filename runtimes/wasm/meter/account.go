@@ -8,6 +8,11 @@ import (
 // ErrOutOfFuel is what [Account.Refill] returns when the budget is spent.
 var ErrOutOfFuel = errors.New("out of fuel")
 
+// UnitsPerSecond is the nominal rate at which fuel stands for processor time. It is
+// a constant so that what is limited and reported by it does not depend on the
+// machine: a common one executes between 1 and 5 units in a nanosecond.
+const UnitsPerSecond = 3_000_000_000
+
 // Counter is the fuel counter of an instance, the global that is exported as
 // CounterExport. wazero's api.MutableGlobal is one. A counter may be used while
 // code of the instance is in a call to the host, or when none runs.

@@ -23,7 +23,7 @@ const Slice = 1 << 19
 // units per second. It is a constant so that what is reported and limited does not
 // depend on the machine: about what interpreters burn on a common one, where
 // programs were measured between 2 and 5 units per nanosecond.
-const FuelPerSecond = 3_000_000_000
+const FuelPerSecond = meter.UnitsPerSecond
 
 // Fuel returns the fuel that stands for d, and CPUTime the time that stands for
 // units of fuel, both at the nominal rate.
