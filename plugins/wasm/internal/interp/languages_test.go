@@ -15,7 +15,11 @@ import (
 // has the reason.
 type language struct {
 	interpreter, file string
-	argv0             []string // arguments in place of the file's name
+	// build is the command that compiles the file to program, for languages that are
+	// compiled.
+	build   []string
+	program string
+	argv0   []string // arguments in place of the file's name
 
 	hello   string // prints "hello"
 	fail    string // dies of the language's own error
@@ -35,6 +39,8 @@ type language struct {
 	// then says, memoryText and recurseText what it says of the limits.
 	code                              int
 	failText, memoryText, recurseText string
+	// crash is the exit code where recursion without end is no error of the language.
+	crash int
 	// memoryBytes is the limit for the case memory; 0 means 128 MiB.
 	memoryBytes int64
 	says        map[string]string
@@ -141,6 +147,40 @@ var languages = map[string]language{
 			"recurse": "Bash has no error for it; package shell tests the end of the script",
 		},
 	},
+	"c": {
+		interpreter: "clang", file: "main.c", program: "/run/caisson/main", code: 1,
+		build: strings.Fields("clang -O2 -std=gnu17 -I /mnt/data -o /run/caisson/main /run/caisson/main.c -lm -pthread"),
+		hello: "#include <stdio.h>\nint main() { puts(\"hello\"); }",
+		fail:  "#include <stdio.h>\nint main() { puts(\"before\"); if (!fopen(\"absent\", \"r\")) { perror(\"absent\"); return 1; } }", failText: "absent: No such file or directory\n",
+		argv:    "#include <stdio.h>\nint main(int n, char **v) { while (*++v) puts(*v); }",
+		stdin:   "#include <stdio.h>\nint main() { putchar('['); for (int c; (c = getchar()) != EOF;) putchar(c); puts(\"]\"); }",
+		files:   "#include <stdio.h>\n#include <unistd.h>\n#include <sys/stat.h>\nint main() { char a[9], b[9]; FILE *f = fopen(\"in.txt\", \"r\"); fscanf(f, \"%8s%8s\", a, b); fclose(f); if (mkdir(\"out\", 0755) || mkdir(\"out/deep\", 0755)) perror(\"mkdir\"); f = fopen(\"out/deep/result.txt\", \"w\"); fprintf(f, \"%s %s\", b, a); fclose(f); f = fopen(\"in.txt\", \"a\"); fputs(\"three\\n\", f); fclose(f); if (unlink(\"/mnt/data/gone.txt\")) perror(\"unlink\"); }",
+		exit:    "#include <stdio.h>\nint main() { puts(\"out\"); return 7; }",
+		unicode: "#include <stdio.h>\nint main() { puts(\"häß ✓ 😀 日本\"); FILE *f = fopen(\"häß ✓ 😀 日本\", \"w\"); fputs(\"é\", f); fclose(f); }",
+		output:  "#include <stdio.h>\nint main() { for (int i = 0; i < 1 << 14; i++) printf(\"%1023d\\n\", i); }",
+		loop:    "#include <stdio.h>\nint main() { puts(\"started\"); fflush(stdout); for (volatile int i = 0;; i++); }",
+		memory:  "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint main() { puts(\"started\"); for (char *volatile p; (p = malloc(1 << 20));) memset(p, 1, 1 << 20); perror(\"malloc\"); return 1; }", memoryText: "malloc: Out of memory\n",
+		recurse: "int f(volatile int *p) { volatile int a[9] = {*p}; return f(a) + a[1]; }\nint main(int n, char **v) { return f(&n); }", recurseText: "Segmentation fault", crash: 139,
+		sleep:  "#include <stdio.h>\n#include <unistd.h>\nint main() { puts(\"started\"); fflush(stdout); sleep(1000000); }",
+		random: "#include <stdio.h>\n#include <unistd.h>\nint main() { unsigned a, b; getentropy(&a, 4); FILE *f = fopen(\"/dev/urandom\", \"r\"); fread(&b, 4, 1, f); printf(\"%u %u\\n\", a, b); }",
+	},
+	"cpp": {
+		interpreter: "clang++", file: "main.cpp", program: "/run/caisson/main", code: 1,
+		build: strings.Fields("clang++ -O2 -std=gnu++20 -I /mnt/data -o /run/caisson/main /run/caisson/main.cpp -lm -pthread"),
+		hello: "#include <iostream>\nint main() { std::cout << \"hello\\n\"; }",
+		fail:  "#include <iostream>\n#include <cstring>\n#include <cerrno>\n#include <fstream>\nint main() { std::cout << \"before\" << std::endl; std::ifstream f(\"absent\"); if (!f) { std::cerr << \"absent: \" << std::strerror(errno) << \"\\n\"; return 1; } }", failText: "absent: No such file or directory\n",
+		argv:    "#include <iostream>\nint main(int n, char **v) { for (int i = 1; i < n; i++) std::cout << v[i] << '\\n'; }",
+		stdin:   "#include <iostream>\n#include <iterator>\n#include <string>\nint main() { std::cout << '[' << std::string(std::istreambuf_iterator<char>(std::cin), {}) << \"]\\n\"; }",
+		files:   "#include <fstream>\n#include <string>\n#include <cstdio>\n#include <sys/stat.h>\nint main() { std::string a, b; { std::ifstream f(\"in.txt\"); f >> a >> b; } if (mkdir(\"out\", 0755) || mkdir(\"out/deep\", 0755)) perror(\"mkdir\"); { std::ofstream f(\"out/deep/result.txt\"); f << b << ' ' << a; } { std::ofstream f(\"in.txt\", std::ios::app); f << \"three\\n\"; } if (std::remove(\"/mnt/data/gone.txt\")) perror(\"remove\"); }",
+		exit:    "#include <iostream>\n#include <cstdlib>\nint main() { std::cout << \"out\\n\"; std::exit(7); }",
+		unicode: "#include <iostream>\n#include <fstream>\nint main() { std::cout << \"häß ✓ 😀 日本\\n\"; std::ofstream(\"häß ✓ 😀 日本\") << \"é\"; }",
+		output:  "#include <iostream>\n#include <iomanip>\nint main() { for (int i = 0; i < 1 << 14; i++) std::cout << std::setw(1023) << i << '\\n'; }",
+		loop:    "#include <iostream>\nint main() { std::cout << \"started\" << std::endl; for (volatile int i = 0;;) i = 1; }",
+		memory:  "#include <iostream>\n#include <new>\n#include <cstring>\nint main() { std::cout << \"started\" << std::endl; for (char *volatile p; (p = new (std::nothrow) char[1 << 20]);) std::memset(p, 1, 1 << 20); std::cerr << \"out of memory\\n\"; return 1; }", memoryText: "out of memory\n",
+		recurse: "int f(volatile int *p) { volatile int a[9] = {*p}; return f(a) + a[1]; }\nint main(int n, char **v) { return f(&n); }", recurseText: "Segmentation fault", crash: 139,
+		sleep:  "#include <iostream>\n#include <chrono>\n#include <ctime>\nint main() { std::cout << \"started\" << std::endl; timespec t{1000000, 0}; nanosleep(&t, nullptr); }",
+		random: "#include <iostream>\n#include <random>\nint main() { std::random_device d; std::cout << d() << ' ' << std::mt19937_64(d())() << '\\n'; }",
+	},
 	"sql": {
 		interpreter: "sqlite3", file: "main.sql", code: 1, argv0: []string{"-bail", "-batch", ":memory:", ".read /run/caisson/main.sql"},
 		hello: "select 'hello';",
@@ -174,6 +214,14 @@ func each(t *testing.T, name string, program func(language) string, test func(t 
 			p := s.program(l.interpreter, l.file, program(l))
 			if l.argv0 != nil {
 				p.Argv = append([]string{l.interpreter}, l.argv0...)
+			}
+			if l.build != nil {
+				c := p
+				c.Argv = l.build
+				if o := s.run(context.Background(), c); o.Code != 0 || o.Reason != ReasonExit || o.stderr != "" {
+					t.Fatalf("compile: code %d, %s, %v, stderr:\n%s", o.Code, o.Reason, o.Err, o.stderr)
+				}
+				p.Argv = []string{l.program}
 			}
 			test(t, l, s, p)
 		})
@@ -322,6 +370,9 @@ func TestLanguageMemory(t *testing.T) {
 func TestLanguageRecursion(t *testing.T) {
 	each(t, "recurse", func(l language) string { return l.recurse }, func(t *testing.T, l language, s *sandbox, p Program) {
 		o := s.run(context.Background(), p)
+		if l.crash != 0 {
+			l.code, o.Err = l.crash, nil // the crash
+		}
 		if o.Code != l.code || o.Reason != ReasonExit || o.Err != nil || !strings.Contains(o.stderr, l.recurseText) {
 			t.Errorf("code %d, reason %s (%v), stderr %.2000q", o.Code, o.Reason, o.Err, o.stderr)
 		}

@@ -131,7 +131,7 @@ func (c *command) frontend(j *job, in input, extra []string, headers *tree) (obj
 		return nil, false, err
 	}
 	if out.full {
-		c.fail(fmt.Errorf("the object file of '%s' is larger than %d bytes", in.path, maxObject))
+		c.fail(fmt.Errorf("'%s' has more than %d MiB of code and global variables; allocate large arrays with malloc", in.path, maxObject>>20))
 		return nil, false, nil
 	}
 	return out.content, false, nil
@@ -141,7 +141,7 @@ func (c *command) frontend(j *job, in input, extra []string, headers *tree) (obj
 func compiler(language string) []string {
 	argv := []string{
 		"clang", "-cc1", "-triple", "wasm32-unknown-wasi", "-disable-free", "-mthread-model", "single", "-mrelocation-model", "static",
-		"-fuse-init-array", "-ferror-limit", "19", "-fmessage-length", "0", "-fdiagnostics-show-option",
+		"-fuse-init-array", "-fno-common", "-ferror-limit", "19", "-fmessage-length", "0", "-fdiagnostics-show-option",
 		"-isysroot", sysrootDir, "-resource-dir", resourceDir,
 	}
 	if language == "c++" {
@@ -154,7 +154,7 @@ func compiler(language string) []string {
 func (c *command) link(j *job, names []string, objects map[string][]byte) ([]byte, error) {
 	argv := []string{
 		"wasm-ld", "--no-threads", "--stack-first", "-z", fmt.Sprintf("stack-size=%d", stackBytes), "-s",
-		"-o", outDir + "/" + outName, "-L" + librariesDir, startObject,
+		"-o", outDir + "/" + outName, "-L" + librariesDir, buildDir + "/" + startObject,
 	}
 	for _, name := range names {
 		argv = append(argv, buildDir+"/"+name)
@@ -172,8 +172,10 @@ func (c *command) link(j *job, names []string, objects map[string][]byte) ([]byt
 		}
 		argv = append(argv, "-l"+lib)
 	}
+	objects[startObject] = c.parts[startObject]
 	if j.cpp {
-		argv = append(argv, "-lc++", "-lc++abi")
+		objects[cppObject] = c.parts[cppObject]
+		argv = append(argv, buildDir+"/"+cppObject, "-lc++", "-lc++abi")
 	}
 	argv = append(argv, "-lc-printscan-long-double", "-lc", builtins)
 	out, msgs := &sink{name: outName, max: maxModule}, &sink{max: maxMessages}
@@ -189,7 +191,7 @@ func (c *command) link(j *job, names []string, objects map[string][]byte) ([]byt
 		}
 		return nil, nil
 	case out.full:
-		c.fail(fmt.Errorf("the program is larger than %d bytes", maxModule))
+		c.fail(fmt.Errorf("the program has more than %d MiB of code and global variables", maxModule>>20))
 		return nil, nil
 	}
 	return out.content, nil

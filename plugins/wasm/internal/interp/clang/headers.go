@@ -143,36 +143,7 @@ func headerArgv(header string) []string {
 }
 
 // makeHeader runs the compiler.
-func (t *tools) makeHeader(ctx context.Context, header string) (_ []byte, err error) {
-	dir, err := os.MkdirTemp("", "caisson-clang-")
-	if err != nil {
-		return nil, fmt.Errorf("clang: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("clang: %w", err)
-	}
-	defer func() { _ = root.Close() }()
-	r, err := guest.New(ctx, guest.Program{Argv: []string{"clang"}, Data: guest.Mount{Root: root}}, 0)
-	if err != nil {
-		return nil, fmt.Errorf("clang: %w", err)
-	}
-	defer r.Close()
-	out, msgs := &sink{max: maxHeader}, &sink{max: maxMessages}
+func (t *tools) makeHeader(ctx context.Context, header string) ([]byte, error) {
 	files := newTree(3, map[string][]byte{headerFile(header): headerSource(header)})
-	v := invocation{
-		module: t.clang, argv: headerArgv(header), out: out, msgs: msgs, fuel: toolFuel,
-		mounts: []mount{{sysrootDir, t.sysroot}, {headersMount, files}},
-	}
-	res, err := v.run(ctx, r)
-	switch {
-	case err != nil:
-		return nil, err
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case res.Reason != guest.ReasonExit || res.Code != 0 || out.full:
-		return nil, fmt.Errorf("clang: precompile %s: %s, code %d: %s", header, res.Reason, res.Code, msgs.content)
-	}
-	return out.content, nil
+	return t.make(ctx, headerArgv(header), mount{headersMount, files})
 }

@@ -21,6 +21,7 @@ const idleTime = 10 * time.Minute
 type tools struct {
 	clang, linker *codecache.Module
 	sysroot       *tree
+	parts         map[string][]byte // object files that programs are linked with
 
 	// headers are the precompiled ones, nil until they are made; headersDone is
 	// closed when that is over, headersErr says why some are missing.
@@ -166,6 +167,9 @@ func (l *loader) open(ctx context.Context) (_ *tools, err error) {
 		if *f.to, err = guest.Load(ctx, l.cfg.CacheDir, wasm, meter.Options{Unstable: true}); err != nil {
 			return nil, fmt.Errorf("clang: %s: %w", f.name, err)
 		}
+	}
+	if err := t.makeObjects(ctx); err != nil {
+		return nil, err
 	}
 	return t, nil
 }

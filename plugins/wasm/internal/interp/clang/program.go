@@ -45,30 +45,37 @@ func runProgram(ctx context.Context, r *guest.Run) (guest.Result, error) {
 	case codeBytes(wasm) > maxCode:
 		return refuse(codeNotExecutable, "cannot execute: more than %d bytes of code", maxCode)
 	}
-	limit := guest.MemoryLimit(r.Program)
 	m, err := guest.Load(ctx, "", wasm, meter.Options{
-		Unstable: true, MaxMemoryPages: uint32(limit / pageBytes), MaxTableElements: maxTable,
-		Limits: meter.Limits{ModuleBytes: 2 * maxModule, Imports: 1000, DataSegments: 10_000},
+		Unstable: true, MaxTableElements: maxTable,
+		// The compiler cannot be interrupted in the middle of a function, so one has to be
+		// done in about a second.
+		Limits: meter.Limits{
+			ModuleBytes: 2 * maxModule, Imports: 1000, DataSegments: 10_000,
+			FunctionBytes: 1 << 20, Ways: 10_000, Joins: 500_000, Operands: 100_000, AllLocals: 2_000_000,
+		},
 	})
 	if ctx.Err() != nil {
 		// Compiling was interrupted, or it took all the time there was.
 		return ended(ctx, r, began), nil
 	}
 	if e, ok := errors.AsType[*meter.Error](err); ok {
-		if errors.Is(e, meter.ErrOptions) || errors.Is(e, meter.ErrLimit) {
-			return refuse(codeNotExecutable, "cannot execute: it needs more than the limits allow (memory %d MiB): %v", limit>>20, e)
-		}
 		return refuse(codeNotExecutable, "cannot execute: %v", e)
 	}
 	if err != nil {
 		return refuse(codeNotExecutable, "cannot execute: %v", firstLine(err))
 	}
 	defer func() { _ = m.Close(context.WithoutCancel(ctx)) }()
-	if m.Code.ExportedFunctions()["_start"] == nil || m.Code.ExportedMemories()["memory"] == nil {
+	memory := m.Code.ExportedMemories()["memory"]
+	if m.Code.ExportedFunctions()["_start"] == nil || memory == nil {
 		return refuse(codeNotExecutable, "cannot execute: it exports no _start and memory")
 	}
+	if limit := guest.MemoryLimit(r.Program); int64(memory.Min())*pageBytes > limit {
+		res, err := refuse(guest.CodeKilled, "Killed: its stack and global variables need %d MiB of memory, the limit is %d MiB", memory.Min()*pageBytes>>20, limit>>20)
+		res.Reason, res.MemoryLimited = guest.ReasonMemory, true
+		return res, err
+	}
 	callCtx := r.Context(ctx)
-	inst, err := m.Runtime.InstantiateModule(callCtx, m.Code, r.ModuleConfig(r.Program.Argv, r.Env))
+	inst, err := m.Runtime.InstantiateModule(callCtx, m.Code, r.ModuleConfig(r.Program.Argv, r.Env, guest.LibraryMount{Path: devicesDir, FS: devices{}}))
 	if err != nil {
 		return refuse(codeNotExecutable, "cannot execute: %v", firstLine(err))
 	}

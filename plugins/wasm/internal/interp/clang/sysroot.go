@@ -18,7 +18,6 @@ const (
 	resourceDir  = sysrootDir + "/lib/clang/8.0.1"
 	librariesDir = sysrootDir + "/lib/wasm32-wasi"
 	builtins     = resourceDir + "/lib/wasi/libclang_rt.builtins-wasm32.a"
-	startObject  = librariesDir + "/crt1.o"
 
 	headersDir    = "include"        // below the sysroot
 	cppHeadersDir = "include/c++/v1" // below the sysroot

@@ -19,13 +19,14 @@ import (
 // is compiled, so that a small limit does not keep it from being compiled.
 const (
 	toolMemory = 768 << 20
-	// toolFuel is two minutes at the nominal rate.
-	toolFuel = 120 * guest.FuelPerSecond
+	// toolFuel is one minute at the nominal rate.
+	toolFuel = 60 * guest.FuelPerSecond
 	// maxMessages bounds what a tool says.
 	maxMessages = 1 << 20
-	// maxObject bounds an object file, maxModule a program.
-	maxObject = 32 << 20
-	maxModule = 32 << 20
+	// maxObject bounds an object file, maxModule a program. Both hold the program's
+	// global variables, zeros included.
+	maxObject = 64 << 20
+	maxModule = 64 << 20
 )
 
 // mount is a file system and where a tool sees it.
