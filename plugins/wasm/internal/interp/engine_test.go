@@ -13,7 +13,6 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/worker"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
-	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
 
 // packDir is where `make packs` installs.
@@ -50,7 +49,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	helper := []string{exe, typescript.HelperArg}
-	if shared, err = New(Config{Packs: packs.Locate(packDir), CacheDir: cache, TypeScript: helper, Shell: []string{exe, shell.WorkerArg}}); err != nil {
+	if shared, err = New(Config{Packs: locatePacks(), CacheDir: cache, TypeScript: helper, Shell: []string{exe, shell.WorkerArg}}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -125,7 +124,7 @@ func (s *sandbox) program(interpreter, file, source string, args ...string) Prog
 // newEngine returns an engine of the test's own. It shares the code cache.
 func newEngine(t testing.TB, cfg Config) *Engine {
 	t.Helper()
-	cfg.Packs = packs.Locate(packDir)
+	cfg.Packs = locatePacks()
 	if cfg.CacheDir == "" {
 		cfg.CacheDir = shared.cfg.CacheDir
 	}

@@ -52,7 +52,7 @@ func (v *vm) program() int {
 func (v *vm) commandLine() (s start, usage string) {
 	argv := v.run.Program.Argv
 	s = start{
-		Argv: []string{"/usr/local/bin/node"}, Cwd: guest.DataDir, EntryDir: guest.EntryDir,
+		Argv: []string{"/usr/local/bin/node"}, Cwd: v.run.Env["PWD"], EntryDir: guest.EntryDir,
 		TypeScript: argv[0] == TypeScript, Memory: guest.MemoryLimit(v.run.Program),
 	}
 	for _, k := range slices.Sorted(maps.Keys(v.run.Env)) {

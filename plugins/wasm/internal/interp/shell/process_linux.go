@@ -48,8 +48,8 @@ func (t theirs) close() {
 
 // start starts a worker. base is where its directory of named pipes is made;
 // nobody else may write there.
-func start(command []string, base string) (p *process, err error) {
-	p = &process{dead: make(chan struct{})}
+func start(command []string, base string) (_ *process, err error) {
+	p := &process{dead: make(chan struct{})}
 	if p.pipes, err = os.MkdirTemp(base, "caisson-pipes-"); err != nil {
 		return nil, fmt.Errorf("start shell worker: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -290,7 +289,7 @@ func (s *searching) walk(ctx context.Context, c *Call, dir string, one func(stri
 			}
 			continue
 		}
-		if info.Mode()&fs.ModeSymlink != 0 || len(s.include) > 0 && !globAny(s.include, info.Name()) || globAny(s.exclude, info.Name()) {
+		if !info.Mode().IsRegular() || len(s.include) > 0 && !globAny(s.include, info.Name()) || globAny(s.exclude, info.Name()) {
 			continue
 		}
 		r, err := c.open(name)

@@ -140,8 +140,11 @@ func Printf(format string, args []string, env func(string) string) (out string, 
 	}
 }
 
-// maxPrintf bounds what one printf makes, and one of its fields, in bytes.
-const maxPrintf = 64 << 20
+// Limits on what one printf makes and on one of its fields, in bytes.
+const (
+	maxPrintf = 64 << 20
+	maxField  = 1 << 20
+)
 
 func (f *formatter) arg() (string, bool) {
 	f.used = true
@@ -210,7 +213,7 @@ func (f *formatter) directive(s string) (n int, err error) {
 	for n < len(s) && strings.IndexByte("hlLjzt", s[n]) >= 0 {
 		n++
 	}
-	if width > maxPrintf || precision > maxPrintf {
+	if width > maxField || precision > maxField {
 		return n, errors.New("the field is too wide")
 	}
 	if n == len(s) {

@@ -25,7 +25,7 @@ const (
 	maxFiles   = 512
 	maxThreads = 96
 	// maxStackBytes ends a script that calls itself for ever.
-	maxStackBytes = 64 << 20
+	maxStackBytes = 16 << 20
 )
 
 // confine limits the process before it knows what it is for. Every limit must be

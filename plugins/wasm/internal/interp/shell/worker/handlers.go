@@ -252,6 +252,13 @@ func (s *shell) run(ctx context.Context, c *coreutils.Call) (code int) {
 			}
 			c.Env["PWD"] = c.Dir
 			c.Argv = append([]string{name}, c.Argv[1:]...)
+			// Interpreters look for their script before they are in the
+			// directory.
+			if len(c.Argv) > 1 && !path.IsAbs(c.Argv[1]) && !strings.HasPrefix(c.Argv[1], "-") {
+				if at := absolute(c.Dir, c.Argv[1]); s.exists(at) {
+					c.Argv[1] = at
+				}
+			}
 			return s.programs.run(ctx, c)
 		}
 	}
@@ -260,6 +267,11 @@ func (s *shell) run(ctx context.Context, c *coreutils.Call) (code int) {
 	}
 	fmt.Fprintf(c.Stderr, "bash: %s: command not found\n", name)
 	return 127
+}
+
+func (s *shell) exists(name string) bool {
+	_, err := s.world.Stat(name)
+	return err == nil
 }
 
 // file runs a file by its path: a script of this shell, or of the program that

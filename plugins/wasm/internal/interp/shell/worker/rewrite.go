@@ -140,6 +140,8 @@ func (r *rewriter) visit(n syntax.Node) bool {
 		for _, x := range n.Exprs {
 			r.letArgument(x)
 		}
+	case *syntax.ForClause:
+		r.forLoop(n)
 	case *syntax.TimeClause:
 		return r.time(n)
 	case *syntax.UnaryTest:
@@ -293,6 +295,16 @@ func (r *rewriter) letArgument(x syntax.ArithmExpr) {
 	if !strings.ContainsAny(text, " \t\n\"'`;") {
 		r.replace(w, text)
 	}
+}
+
+// forLoop makes the commands of a loop succeed.
+func (r *rewriter) forLoop(n *syntax.ForClause) {
+	const success = ": ; "
+	at := n.DonePos.Offset()
+	if _, ok := n.Loop.(*syntax.CStyleLoop); !ok || at > uint(len(r.src)) || strings.HasSuffix(r.src[:at], success) || !strings.HasPrefix(r.src[at:], "done") {
+		return
+	}
+	r.edits = append(r.edits, edit{at, at, success})
 }
 
 // time puts the command between two others, which take the time and report it.

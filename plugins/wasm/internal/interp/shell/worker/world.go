@@ -147,8 +147,8 @@ func (w *world) open(name string, flag int, perm fs.FileMode, s streams) (coreut
 		}
 		return f, nil
 	}
-	if _, ok := w.commandAt(name); ok && flag&syscall.O_ACCMODE != syscall.O_RDONLY {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EROFS}
+	if _, ok := w.commandAt(name); ok { // there is nothing in it
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES}
 	}
 	if _, ok := parents[name]; ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
