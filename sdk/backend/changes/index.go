@@ -300,6 +300,13 @@ func StampOf(info fs.FileInfo) Stamp {
 	return s
 }
 
+// Len returns how many digests are remembered, at about 200 bytes each.
+func (x *Index) Len() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.files)
+}
+
 // MarshalJSON and UnmarshalJSON let an index outlive its process.
 func (x *Index) MarshalJSON() ([]byte, error) {
 	x.mu.Lock()

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -22,6 +23,7 @@ type Scratch struct {
 
 	store   *Store
 	dir     string
+	list    *os.File // Tmp, to look whether it is empty
 	program *os.File // the last run's, open
 	name    string   // of program
 }
@@ -65,6 +67,9 @@ func (s *Store) newScratch() (_ *Scratch, err error) {
 			return nil, err
 		}
 	}
+	if c.list, err = c.Tmp.Open("."); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -96,7 +101,7 @@ func (c *Scratch) Program(file string, source []byte) error {
 // nothing in Tmp, not even a mode or a time; the program cannot change Entry.
 func (c *Scratch) Close() error {
 	s := c.store
-	if c.TmpQuota.Generation() == 0 {
+	if c.TmpQuota.Generation() == 0 && c.empty() {
 		s.mu.Lock()
 		if !s.closed && len(s.scratch) < maxScratch {
 			s.scratch = append(s.scratch, c)
@@ -109,7 +114,20 @@ func (c *Scratch) Close() error {
 	return os.RemoveAll(c.dir)
 }
 
+// empty looks at Tmp itself: what one program leaves there must never be seen by
+// another, even if something wrote there past the account.
+func (c *Scratch) empty() bool {
+	if _, err := c.list.Seek(0, io.SeekStart); err != nil {
+		return false
+	}
+	_, err := c.list.Readdirnames(1)
+	return errors.Is(err, io.EOF)
+}
+
 func (c *Scratch) close() {
+	if c.list != nil {
+		c.list.Close()
+	}
 	if c.program != nil {
 		c.program.Close()
 	}

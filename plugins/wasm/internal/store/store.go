@@ -50,10 +50,11 @@ type Store struct {
 type key struct{ config, id string }
 
 // maxIdle and maxIdleFiles bound how many unused sandboxes keep descriptors and
-// an index, and how many files those remember together (about 300 bytes each).
+// an index, and how many stamps and digests those remember together (about 200 bytes
+// each).
 const (
 	maxIdle      = 128
-	maxIdleFiles = 50_000
+	maxIdleFiles = 100_000
 )
 
 // Options of Open.

@@ -98,7 +98,9 @@ func (s *Store) end(ctx context.Context, k key, due Due) error {
 	if err != nil {
 		return err
 	}
-	s.forget(k)
+	if b := s.forget(k); b != nil {
+		b.cancel(errDeleted) // taken into use in this very moment
+	}
 	return s.bury(ctx, trash)
 }
 

@@ -191,5 +191,14 @@ func TestScratchIsUsedAgainOnlyWhenClean(t *testing.T) {
 			t.Errorf("%s: it is still there: %v", name, err)
 		}
 	}
+	// Past the account, as nothing should.
+	if err := c.Tmp.WriteFile("left", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir = c.dir
+	give(c)
+	if c = take(); c.dir == dir {
+		t.Error("a directory that is not empty was used again")
+	}
 	give(c)
 }
