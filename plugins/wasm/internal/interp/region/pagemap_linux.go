@@ -14,9 +14,8 @@ import (
 // not present or still the file's, was not written to either. It is safe for
 // concurrent use. A nil Pagemap knows nothing.
 type Pagemap struct {
-	file *os.File
-	mu   sync.Mutex
-	buf  []byte
+	file    *os.File
+	buffers sync.Pool // of *[entriesAtOnce * entryBytes]byte
 }
 
 // Bits of an entry and its size, in
@@ -38,7 +37,8 @@ func OpenPagemap() (*Pagemap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("see which memory was touched: %w", err)
 	}
-	p := &Pagemap{file: f, buf: make([]byte, entriesAtOnce*entryBytes)}
+	p := &Pagemap{file: f}
+	p.buffers.New = func() any { return new([entriesAtOnce * entryBytes]byte) }
 	if err := p.probe(); err != nil {
 		_ = f.Close()
 		return nil, err
@@ -101,8 +101,8 @@ func (p *Pagemap) scan(b []byte, f func([]byte), match func(entry uint64) bool) 
 	if p == nil {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	buffer := p.buffers.Get().(*[entriesAtOnce * entryBytes]byte)
+	defer p.buffers.Put(buffer)
 	page := uintptr(os.Getpagesize())
 	start := uintptr(unsafe.Pointer(&b[0]))
 	first, last := start/page, (start+uintptr(len(b))-1)/page
@@ -110,7 +110,7 @@ func (p *Pagemap) scan(b []byte, f func([]byte), match func(entry uint64) bool) 
 	from, to := 0, 0
 	for at := first; at <= last; {
 		n := min(last-at+1, entriesAtOnce)
-		buf := p.buf[:n*entryBytes]
+		buf := buffer[:n*entryBytes]
 		if _, err := p.file.ReadAt(buf, int64(at)*entryBytes); err != nil {
 			return false
 		}
