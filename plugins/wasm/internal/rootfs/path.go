@@ -1,11 +1,14 @@
 package rootfs
 
 import (
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
+	"syscall"
 
 	esys "github.com/tetratelabs/wazero/experimental/sys"
 )
@@ -110,20 +113,61 @@ func (f *FS) place(p string, height, longest int) (string, esys.Errno) {
 // extent returns how deep the tree below the directory p is and how long its
 // longest relative path is, slash included. Links count as entries only.
 func extent(root *os.Root, p string) (height, longest int, err error) {
-	sub, err := root.OpenRoot(p)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = sub.Close() }()
-	err = fs.WalkDir(sub.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil && name != "." {
-			return nil //nolint:nilerr // it vanished or cannot be read: no deeper
-		}
-		if err == nil && name != "." {
-			height = max(height, depth(name))
-			longest = max(longest, len(name)+1)
-		}
-		return err
+	err = walk(context.Background(), root, p, func(name string, _ fs.DirEntry) error {
+		rel := strings.TrimPrefix(name, p+"/")
+		height = max(height, depth(rel))
+		longest = max(longest, len(rel)+1)
+		return nil
 	})
 	return height, longest, err
+}
+
+// walkBatch is how many entries of a directory are held at a time.
+const walkBatch = 512
+
+// walk calls fn for everything below the directory p, with the path from the root, in
+// no order. Unlike fs.WalkDir it takes any name, UTF-8 or not, and follows no link,
+// not even one that takes the place of a directory meanwhile. What goes away is left
+// out.
+func walk(ctx context.Context, root *os.Root, p string, fn func(name string, d fs.DirEntry) error) error {
+	todo := []string{p}
+	for len(todo) > 0 {
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		f, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			if dir != p && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)) {
+				continue
+			}
+			return err
+		}
+		for {
+			if err = ctx.Err(); err != nil {
+				break
+			}
+			var list []fs.DirEntry
+			list, err = f.ReadDir(walkBatch)
+			for _, d := range list {
+				name := d.Name()
+				if dir != "." {
+					name = dir + "/" + name
+				}
+				if err := fn(name, d); err != nil {
+					f.Close()
+					return err
+				}
+				if d.IsDir() {
+					todo = append(todo, name)
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		f.Close()
+		if !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) { // it was removed
+			return err
+		}
+	}
+	return nil
 }

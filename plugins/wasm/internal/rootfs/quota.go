@@ -174,19 +174,7 @@ func (q *Quota) Measure(ctx context.Context, root *os.Root) error {
 	defer q.names.Unlock()
 	var bytes, entries int64
 	linked := map[fileID]bool{}
-	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if errors.Is(err, fs.ErrNotExist) && name != "." {
-			return nil // removed while we walked
-		}
-		if err != nil {
-			return err
-		}
-		if name == "." {
-			return nil
-		}
+	err := walk(ctx, root, ".", func(_ string, d fs.DirEntry) error {
 		entries++
 		if !d.Type().IsRegular() {
 			return nil

@@ -167,7 +167,7 @@ func (t Tree) empty(ctx context.Context, p string) error {
 		}
 		names, err := dir.Readdirnames(removeBatch)
 		dir.Close()
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) { // it was removed
 			return err
 		}
 		if len(names) == 0 {
