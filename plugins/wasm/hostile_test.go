@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -200,4 +201,110 @@ func (r *recorded) Stdout(p []byte) error      { r.stdout.Write(p); return nil }
 func (r *recorded) Stderr(p []byte) error      { r.stderr.Write(p); return nil }
 func (*recorded) Call(context.Context, backend.ControlCall) (backend.ControlReply, error) {
 	return backend.ControlReply{}, io.ErrUnexpectedEOF
+}
+
+// A program swaps directories and links as fast as it can while callers use the same
+// paths through the wire. Nobody fails in a way that would cost the sandbox, and the
+// program is stopped in time.
+func TestProgramAgainstCallers(t *testing.T) {
+	needPacks(t)
+	if testing.Short() {
+		t.Skip("it takes a few seconds")
+	}
+	dir := t.TempDir()
+	p := startWith(t, dir, backend.EnvCache+"="+cacheDir(t), envPacks+"="+onlyPython(t))
+	b := p.Backend()
+	awaitReady(t, b)
+	ref := newSandbox(t, b, "swapped")
+	ctx := t.Context()
+	done := make(chan backend.RunResult, 1)
+	started := make(chan struct{})
+	go func() {
+		out := &announced{started: started}
+		r, err := b.Run(ctx, backend.RunSpec{
+			Ref: ref, RunID: "r", Limits: backend.Limits{Wall: 3 * time.Second},
+			Program: backend.Program{File: "main.py", Source: []byte(`
+import os
+os.makedirs("p/d"); os.makedirs("q/r"); os.symlink("../../f", "q/r/up")
+print("on", flush=True)
+def quietly(f, *a):
+    try: f(*a)
+    except OSError: pass
+def write(name):
+    with open(name, "w") as f:
+        f.write("x" * 1000); f.truncate(10)
+while True:
+    quietly(os.rename, "p", "away"); quietly(os.symlink, "q", "p"); quietly(os.unlink, "p")
+    quietly(os.rename, "q/r/up", "p"); quietly(os.rename, "p", "q/r/up"); quietly(os.rename, "away", "p")
+    quietly(write, "p/f"); quietly(os.link, "p/f", "p/g"); quietly(os.rename, "p/g", "p/f"); quietly(os.unlink, "p/f")
+`)},
+			Steps: []backend.Step{{Name: "run", Argv: []string{"python3", "{dir}/main.py"}}},
+		}, out)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- r
+	}()
+	select {
+	case <-started:
+	case r := <-done:
+		t.Fatalf("the program ended by itself: %+v", r)
+	}
+	check := func(op string, err error) {
+		t.Helper()
+		if err != nil && (backend.ProvesGone(err) || strings.Contains(err.Error(), dir)) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	calls := 0
+	var r backend.RunResult
+	for running := true; running; calls++ {
+		_, err := b.Stat(ctx, ref, data("p/f"))
+		check("Stat", err)
+		f, _, err := b.ReadFile(ctx, ref, data("p/f"))
+		check("ReadFile", err)
+		if err == nil {
+			if _, err := io.Copy(io.Discard, f); err != nil {
+				t.Errorf("read: %v", err)
+			}
+			f.Close()
+		}
+		_, err = b.WriteFile(ctx, ref, data("p/f"), backend.WriteOptions{}, strings.NewReader("from outside"))
+		check("WriteFile", err)
+		check("MakeDir", b.MakeDir(ctx, ref, data("p/d/e")))
+		_, err = b.ListDir(ctx, ref, data("p"))
+		check("ListDir", err)
+		_, err = b.Walk(ctx, backend.WalkRequest{Ref: ref, Digests: true})
+		check("Walk", err)
+		check("Remove", b.Remove(ctx, ref, data("p/d")))
+		select {
+		case r = <-done:
+			running = false
+		default:
+		}
+	}
+	if r.Stop != backend.StopTimeout || r.CollectFailed || r.Usage.Wall > 4*time.Second {
+		t.Errorf("after %d rounds of calls: %s after %v, collection failed %v", calls, r.Stop, r.Usage.Wall, r.CollectFailed)
+	}
+	if out, r := run(t, b, ref, "import os; print(os.getcwd())", time.Minute); out != "/mnt/data\n" || r.Stop != backend.StopExit {
+		t.Errorf("the next run: %q, %+v", out, r)
+	}
+	if err := b.Delete(ctx, ref); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(dir, "trash")); len(left) > 0 {
+		t.Errorf("trash holds %v", left)
+	}
+}
+
+// announced closes started when the program prints something.
+type announced struct {
+	recorded
+	started chan struct{}
+	once    sync.Once
+}
+
+func (a *announced) Stdout(p []byte) error {
+	a.once.Do(func() { close(a.started) })
+	return a.recorded.Stdout(p)
 }
