@@ -2,7 +2,9 @@
 // and tells it in the environment where to keep sandboxes and caches.
 //
 //	wasm          serve the backend contract (a host does this)
-//	wasm warm     compile the interpreters into the cache and exit
+//	wasm warm [LANGUAGE...]
+//	              compile the interpreters of the languages, or of those that come
+//	              with every installation, into the cache and exit
 //	wasm transform-typescript
 //	              compile what comes in (it starts itself so; see package typescript)
 //	wasm run-shell-script
@@ -17,6 +19,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/embedded"
@@ -36,8 +39,8 @@ func main() {
 	switch args := os.Args[1:]; {
 	case len(args) == 0:
 		backend.Serve(open)
-	case len(args) == 1 && args[0] == "warm":
-		exit(warm())
+	case args[0] == "warm":
+		exit(warm(args[1:]))
 	case len(args) == 1 && args[0] == typescript.HelperArg:
 		exit(typescript.Serve(os.Stdin, os.Stdout))
 	case len(args) == 1 && args[0] == shell.WorkerArg:
@@ -83,14 +86,19 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 	return plugin{b, engine}, nil
 }
 
-func warm() error {
+func warm(languages []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	engine, err := newEngine(func(err error) { fmt.Fprintln(os.Stderr, "wasm:", err) })
 	if err != nil {
 		return err
 	}
-	return errors.Join(engine.Warm(ctx), engine.Close(context.WithoutCancel(ctx)))
+	for _, id := range languages {
+		if !slices.ContainsFunc(engine.Languages(), func(l interp.Language) bool { return l.ID == id }) {
+			return errors.Join(fmt.Errorf("warm: no language %q here", id), engine.Close(ctx))
+		}
+	}
+	return errors.Join(engine.Warm(ctx, languages...), engine.Close(context.WithoutCancel(ctx)))
 }
 
 // envPacks says where the interpreters are, if not beside the program.
