@@ -38,6 +38,10 @@ func TestSQLCommandLine(t *testing.T) {
 	need(t, "sqlite3")
 	s.file("script.sql", "select 1;\nselec 2;\nselect 3;\n")
 	p := s.program("sqlite3", "unused", "")
+	version := "3.41.2\n" // of the SQLite in CPython
+	if os.Getenv(envBuilt) != "" {
+		version = "3.40.1\n"
+	}
 	for _, tc := range []struct {
 		argv           []string
 		stdin          string
@@ -51,7 +55,7 @@ func TestSQLCommandLine(t *testing.T) {
 		{argv: []string{"-batch", ":memory:", ".read script.sql"}, code: 1, stdout: "1\n3\n", stderr: "Parse error near line 2: near \"selec\": syntax error\n  selec 2;\n  ^--- error here\n"},
 		{argv: []string{":memory:", "selec 1"}, code: 1, stderr: "Error: in prepare, near \"selec\": syntax error\n  selec 1\n  ^--- error here\n"},
 		{argv: []string{":memory:", ".read none.sql"}, code: 1, stderr: "Error: cannot open \"none.sql\"\n"},
-		{argv: []string{"-version"}, stdout: "3.41.2\n"},
+		{argv: []string{"-version"}, stdout: version},
 		{argv: []string{"-nonesuch"}, code: 1, stderr: "sqlite3: Error: unknown option: \"-nonesuch\"\n"},
 		{argv: []string{":memory:", ".shell ls"}, code: 1, stderr: "Error: this sandbox cannot start processes\n"},
 		{argv: []string{":memory:", ".load x"}, code: 1, stderr: "Error: this sandbox cannot load extensions\n"},
