@@ -1,6 +1,7 @@
 package region
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,11 @@ func discard(b []byte) {
 
 // memfd returns a file in memory.
 func memfd() (*os.File, error) {
-	fd, err := unix.MemfdCreate("caisson-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate("caisson-image", flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate("caisson-image", flags)
+	}
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
