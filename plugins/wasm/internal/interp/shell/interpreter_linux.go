@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/wire"
 )
@@ -13,6 +14,10 @@ import (
 // minMemoryBytes is what a worker needs to start at all: the Go runtime counts
 // what it maps, in pieces of 64 MiB, not what it uses.
 const minMemoryBytes = 160 << 20
+
+// startTimeout bounds how long a worker takes to be ready; it is milliseconds where
+// nothing else runs.
+const startTimeout = 30 * time.Second
 
 // Interpreter runs scripts, each in a worker of its own. It is safe for
 // concurrent use.
@@ -68,8 +73,10 @@ func (s *Interpreter) started() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = p.requests.SetReadDeadline(time.Now().Add(startTimeout))
 	b, err := wire.ReadFrame(p.requests, wire.MaxFrame)
 	if err == nil {
+		_ = p.requests.SetReadDeadline(time.Time{})
 		var q wire.Request
 		if q, err = wire.ParseRequest(b); err == nil && q.Op != wire.OpJob {
 			err = wire.ErrMalformed

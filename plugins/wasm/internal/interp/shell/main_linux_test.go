@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		return
+	}
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], hostileArg) {
+		hostileWorker(strings.TrimPrefix(os.Args[1], hostileArg))
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -86,11 +86,10 @@ func parseTr(s string) (trSet, error) {
 				set.fill, set.fillRune = len(set.runes), r
 				continue
 			}
-			for range n {
-				if err := add(r, r); err != nil {
-					return set, err
-				}
+			if n > maxTrSet-len(set.runes) {
+				return set, errors.New("the set is too large")
 			}
+			set.runes = append(set.runes, slices.Repeat([]rune{r}, n)...)
 			continue
 		}
 		low, rest := trChar(s)
@@ -144,10 +143,12 @@ func trRepeat(s string) (r rune, n int, rest string, ok bool) {
 		base = 8
 	}
 	v, err := strconv.ParseUint(count, base, 31)
-	if err != nil || v > maxTrSet {
+	if errors.Is(err, strconv.ErrRange) {
+		v = maxTrSet + 1 // which is refused
+	} else if err != nil {
 		return 0, 0, s, false
 	}
-	return r, int(v), rest, true
+	return r, int(min(v, maxTrSet+1)), rest, true
 }
 
 // trChar reads one character, escaped or not.

@@ -36,15 +36,15 @@ func (e *editor) do(c *command, next int) (to, cycle int, err error) {
 		}
 		return next, stopCycle, nil
 	case 'g':
-		e.pattern = e.hold
+		e.pattern, e.ends = e.hold, e.holdEnds
 	case 'G':
-		e.pattern += "\n" + e.hold
+		e.pattern, e.ends = e.pattern+"\n"+e.hold, e.holdEnds
 	case 'h':
-		e.hold = e.pattern
+		e.hold, e.holdEnds = e.pattern, e.ends
 	case 'H':
-		e.hold += "\n" + e.pattern
+		e.hold, e.holdEnds = e.hold+"\n"+e.pattern, e.ends
 	case 'x':
-		e.pattern, e.hold = e.hold, e.pattern
+		e.pattern, e.hold, e.ends, e.holdEnds = e.hold, e.pattern, e.holdEnds, e.ends
 	case 'z':
 		e.pattern = ""
 	case 'F':
@@ -58,14 +58,16 @@ func (e *editor) do(c *command, next int) (to, cycle int, err error) {
 	case 'n', 'N':
 		return e.nextLine(c, next)
 	case 'p':
-		err = e.write(e.dest(), e.pattern, true)
+		err = e.write(e.dest(), e.pattern, e.ends)
 	case 'P':
-		first, _, _ := strings.Cut(e.pattern, "\n")
-		err = e.write(e.dest(), first, true)
+		first, _, more := strings.Cut(e.pattern, "\n")
+		err = e.write(e.dest(), first, more || e.ends)
 	case 'q', 'Q':
 		e.code = c.number
 		if c.name == 'q' {
-			err = e.endCycle()
+			if err = e.endCycle(); err == nil {
+				err = e.complete(e.dest())
+			}
 		}
 		if err == nil {
 			err = errQuit
@@ -73,10 +75,10 @@ func (e *editor) do(c *command, next int) (to, cycle int, err error) {
 	case 'r', 'R':
 		e.read(c)
 	case 'w':
-		err = e.write(e.created[c.text], e.pattern, true)
+		err = e.write(e.created[c.text], e.pattern, e.ends)
 	case 'W':
-		first, _, _ := strings.Cut(e.pattern, "\n")
-		err = e.write(e.created[c.text], first, true)
+		first, _, more := strings.Cut(e.pattern, "\n")
+		err = e.write(e.created[c.text], first, more || e.ends)
 	case 's':
 		err = e.substitute(c.subst)
 	case 'y':
@@ -142,7 +144,7 @@ func (e *editor) read(c *command) {
 		if err != nil || len(b) == 0 {
 			return nil //nolint:nilerr // as sed does
 		}
-		_, err = w.Write(b)
+		_, err = w.w.Write(b)
 		return err
 	})
 }
@@ -164,12 +166,12 @@ func (e *editor) substitute(s *substitution) error {
 	}
 	e.pattern, e.replaced = text, true
 	if s.print {
-		if err := e.write(e.dest(), e.pattern, true); err != nil {
+		if err := e.write(e.dest(), e.pattern, e.ends); err != nil {
 			return err
 		}
 	}
 	if s.hasFile {
-		return e.write(e.created[s.file], e.pattern, true)
+		return e.write(e.created[s.file], e.pattern, e.ends)
 	}
 	return nil
 }

@@ -14,8 +14,15 @@ import (
 // input that cannot be opened is told to failed and left out.
 func (s *Script) Run(ctx context.Context, inputs []Input, out io.Writer, files Files, failed func(name string, err error)) (int, error) {
 	e := &editor{
-		ctx: ctx, script: s, inputs: inputs, out: out, files: files, failed: failed,
-		end: '\n', active: make([]int, len(s.commands)), created: map[string]io.Writer{},
+		ctx: ctx, script: s, inputs: inputs, out: &output{w: out}, files: files, failed: failed,
+		end: '\n', active: make([]int, len(s.commands)), created: map[string]*output{}, holdEnds: true,
+	}
+	for _, in := range inputs {
+		var o *output
+		if in.Out != nil {
+			o = &output{w: in.Out}
+		}
+		e.own = append(e.own, o)
 	}
 	if s.opt.Null {
 		e.end = 0
@@ -35,7 +42,7 @@ func (s *Script) Run(ctx context.Context, inputs []Input, out io.Writer, files F
 		if err != nil {
 			return 4, fmt.Errorf("couldn't open file %s: %w", name, err)
 		}
-		e.created[name] = w
+		e.created[name] = &output{w: w}
 	}
 	err := e.run()
 	if e.reader != nil {
@@ -52,10 +59,11 @@ type editor struct {
 	ctx     context.Context
 	script  *Script
 	inputs  []Input
-	out     io.Writer
+	out     *output
+	own     []*output // of inputs that have one
 	files   Files
 	failed  func(string, error)
-	created map[string]io.Writer
+	created map[string]*output
 	end     byte
 
 	reader io.ReadCloser
@@ -70,6 +78,7 @@ type editor struct {
 	ends     bool // the line at hand ends with a newline
 	from     int  // input of the line at hand
 	hold     string
+	holdEnds bool
 	line     int
 	replaced bool
 	last     *regexp.Regexp
@@ -83,27 +92,45 @@ type editor struct {
 func (e *editor) create(name string) (io.Writer, error) {
 	switch name {
 	case "/dev/stdout":
-		return e.out, nil
+		return e.out.w, nil
 	}
 	return e.files.Create(name)
 }
 
-// write prints text and a line end, as the last line had one.
-func (e *editor) write(w io.Writer, text string, ends bool) error {
-	if w == nil {
-		w = e.out
+// output is where text goes. A last line without an end is written without one,
+// which is made up for when more is written.
+type output struct {
+	w       io.Writer
+	missing bool
+}
+
+// complete writes the end that the last line lacks.
+func (e *editor) complete(o *output) error {
+	if !o.missing {
+		return nil
+	}
+	o.missing = false
+	_, err := o.w.Write([]byte{e.end})
+	return err
+}
+
+// write prints text, and a line end if it has one.
+func (e *editor) write(o *output, text string, ends bool) error {
+	if err := e.complete(o); err != nil {
+		return err
 	}
 	if ends {
 		text += string(rune(e.end))
 	}
-	_, err := io.WriteString(w, text)
+	o.missing = !ends && !strings.HasSuffix(text, string(rune(e.end)))
+	_, err := io.WriteString(o.w, text)
 	return err
 }
 
 // dest is where the output of the line at hand goes.
-func (e *editor) dest() io.Writer {
-	if e.from < len(e.inputs) && e.inputs[e.from].Out != nil {
-		return e.inputs[e.from].Out
+func (e *editor) dest() *output {
+	if e.from < len(e.own) && e.own[e.from] != nil {
+		return e.own[e.from]
 	}
 	return e.out
 }
@@ -206,8 +233,14 @@ func (e *editor) endCycle() error {
 	return e.flush()
 }
 
+// flush writes what was queued to follow the line.
 func (e *editor) flush() error {
 	list := e.appends
+	if len(list) > 0 {
+		if err := e.complete(e.dest()); err != nil {
+			return err
+		}
+	}
 	e.appends = nil
 	for _, f := range list {
 		if err := f(); err != nil {
