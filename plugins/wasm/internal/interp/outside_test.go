@@ -29,11 +29,12 @@ func TestPythonDevices(t *testing.T) {
 	s := newSandbox(t)
 	s.expect(s.python(`
 import os, stat, subprocess
+print(len(os.read(os.open("/dev/zero", os.O_RDONLY), 1 << 24)) == 1 << 20)
 print(open("/dev/null").read() == "", open("/dev/zero", "rb").read(3), len(set(open("/dev/urandom", "rb").read(64))) > 30)
 with open(os.devnull, "w") as f:
     print(f.write("gone"), stat.S_ISCHR(os.stat("/dev/null").st_mode), os.path.exists("/dev/urandom"))
 for path in "/dev/mem", "/dev/null/x", "/dev":
     try: print("opened", open(path))
     except OSError as e: print(type(e).__name__)
-`), 0, "True b'\\x00\\x00\\x00' True\n4 True True\nFileNotFoundError\nFileNotFoundError\nFileNotFoundError\n", "")
+`), 0, "True\nTrue b'\\x00\\x00\\x00' True\n4 True True\nFileNotFoundError\nFileNotFoundError\nFileNotFoundError\n", "")
 }

@@ -210,6 +210,15 @@ LoadError: cannot load such file -- nonesuch
 `, "system: this sandbox cannot start processes: ls -l\n")
 }
 
+// The build comes with a bridge to JavaScript, which leads nowhere here.
+func TestRubyWithoutJavaScript(t *testing.T) {
+	s := newSandbox(t)
+	o := s.ruby("puts 'before'\nrequire 'js'\nJS.eval('return 1')")
+	if o.Code != 139 || o.Err == nil || !strings.Contains(o.Err.Error(), "no JavaScript") || o.stdout != "before\n" {
+		t.Errorf("%+v", o)
+	}
+}
+
 func TestRubyEscapesAreRefused(t *testing.T) {
 	s := newSandbox(t)
 	secret := filepath.Dir(s.data) + "/secret"

@@ -34,8 +34,11 @@ type device struct {
 	read func(p []byte) int
 }
 
-func (d *device) Read(p []byte) (int, esys.Errno)           { return d.read(p), 0 }
-func (d *device) Pread(p []byte, _ int64) (int, esys.Errno) { return d.read(p), 0 }
+// maxDeviceRead bounds one read, which nothing can interrupt.
+const maxDeviceRead = 1 << 20
+
+func (d *device) Read(p []byte) (int, esys.Errno)           { return d.read(p[:min(len(p), maxDeviceRead)]), 0 }
+func (d *device) Pread(p []byte, _ int64) (int, esys.Errno) { return d.Read(p) }
 func (*device) Write(p []byte) (int, esys.Errno)            { return len(p), 0 }
 func (*device) Pwrite(p []byte, _ int64) (int, esys.Errno)  { return len(p), 0 }
 func (*device) Seek(offset, int) (int64, esys.Errno)        { return 0, 0 }
