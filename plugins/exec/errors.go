@@ -130,7 +130,11 @@ func backendRefusal(err error) *host.HTTPError {
 		if after == 0 {
 			after = defaultRetry
 		}
-		return rateLimited("no sandbox is free", after, err)
+		message := "no sandbox is free"
+		if be, ok := errors.AsType[*backend.Error](err); ok && be.Subject == backend.SubjectRun {
+			message = "the interpreter is busy or being prepared; try again in a moment"
+		}
+		return rateLimited(message, after, err)
 	case backend.KindTimeout:
 		out.Status, out.Code, out.Message = http.StatusGatewayTimeout, codeTimeout, "the sandbox did not answer in time"
 	case backend.KindInvalidRequest:

@@ -19,8 +19,8 @@ import (
 // is compiled, so that a small limit does not keep it from being compiled.
 const (
 	toolMemory = 768 << 20
-	// toolFuel is one minute at the nominal rate.
-	toolFuel = 60 * guest.FuelPerSecond
+	// toolFuel is about a minute of the compiler on a common machine.
+	toolFuel = 30 * guest.FuelPerSecond
 	// maxMessages bounds what a tool says.
 	maxMessages = 1 << 20
 	// maxObject bounds an object file, maxModule a program. Both hold the program's
