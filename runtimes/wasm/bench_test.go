@@ -70,8 +70,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkParallel is BenchmarkCall from as many callers as there are processors.
-func BenchmarkParallel(b *testing.B) {
+// BenchmarkCallers is BenchmarkCall from as many callers as there are processors.
+func BenchmarkCallers(b *testing.B) {
 	r := request()
 	in := r.AppendJSON(nil)
 	for _, stop := range stops {

@@ -140,6 +140,9 @@ func wide(calls int) []byte {
 func TestBombs(t *testing.T) {
 	for name, tc := range bombs() {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && tc.says == "" && len(tc.module) > 100_000 {
+				t.Skip("takes seconds to compile, and minutes with the race detector")
+			}
 			spec := Spec{Name: "bomb", Module: tc.module, Limits: Limits{Instances: 1, Timeout: time.Minute, StartTimeout: time.Minute}}
 			var before, after runtime.MemStats
 			for _, way := range []struct {

@@ -12,7 +12,7 @@ import (
 
 // compileTimeout bounds the translation of a module, which takes two seconds for
 // megabytes of code that means well.
-const compileTimeout = 2 * time.Minute
+const compileTimeout = 5 * time.Minute
 
 // compile translates the module, once; all instances share the result. It returns
 // when ctx ends.

@@ -78,9 +78,9 @@ func endless() map[string]func() *guestAsm {
 		"clock": host(1, "host_v1", "now_ms", nil, []byte{tI64}, nil, nil),
 		"random_get of all memory": host(128, wasiModule, "random_get", []byte{tI32, tI32}, one, nil,
 			code(i32Const(0), i32Const(memory))),
-		// Every iovec is zero: a million empty writes.
-		"fd_write of a million nothings": host(128, wasiModule, "fd_write", i32x4, one, nil,
-			code(i32Const(2), i32Const(64), i32Const(1_000_000), i32Const(0))),
+		// Every iovec is zero: empty writes.
+		"fd_write of many nothings": host(128, wasiModule, "fd_write", i32x4, one, nil,
+			code(i32Const(2), i32Const(64), i32Const(100_000), i32Const(0))),
 		"poll_oneoff": host(128, wasiModule, "poll_oneoff", i32x4, one, nil,
 			code(i32Const(0), i32Const(memory/2), i32Const(50_000), i32Const(memory-8))),
 		"sched_yield": host(1, wasiModule, "sched_yield", nil, one, nil, nil),

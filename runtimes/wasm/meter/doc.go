@@ -46,4 +46,7 @@
 // Threads, exceptions, garbage collection, typed function references, relaxed SIMD,
 // 64-bit and multiple memories. A host that wants to run such a module anyway has to
 // stop it by other means.
+//
+// So is code that a compiler would work at for much longer than its size tells; see
+// [Limits].
 package meter
