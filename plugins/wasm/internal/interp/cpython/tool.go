@@ -42,11 +42,12 @@ func (p *Interpreter) commandLine(argv []string) []string {
 }
 
 // bootCommand loads the tools and the runner; the library's directory has been taken
-// off the path by then.
+// off the path by then. A tool for which the build lacks a module fails when it is
+// run, and Python itself does not.
 func bootCommand(tools []Tool) string {
 	load := fmt.Sprintf("import sys; sys.path.insert(0, %q)\n", libraryDir)
 	for _, t := range tools {
-		load += "import " + t.Module + "\n"
+		load += "try:\n    import " + t.Module + "\nexcept ImportError:\n    pass\n"
 	}
 	return load + "import _caisson_runner; _caisson_runner.boot()"
 }
