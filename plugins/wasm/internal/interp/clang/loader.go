@@ -36,7 +36,10 @@ type loader struct {
 	life context.Context
 	end  context.CancelCauseFunc
 	work sync.WaitGroup
-	idle time.Duration
+
+	// openTools and finish are load's two halves; tests replace them.
+	openTools func(context.Context) (*tools, error)
+	finish    func(context.Context, *tools) error
 
 	mu      sync.Mutex
 	loading chan struct{} // closed when the attempt under way is over; nil if none is
@@ -48,7 +51,8 @@ type loader struct {
 }
 
 func (l *loader) init(cfg Config) {
-	l.cfg, l.idle = cfg, idleTime
+	l.cfg, l.openTools = cfg, l.open
+	l.finish = func(ctx context.Context, t *tools) error { return t.makeHeaders(ctx, cfg.CacheDir) }
 	l.life, l.end = context.WithCancelCause(context.Background())
 }
 
@@ -96,7 +100,7 @@ func (l *loader) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.users--; l.users == 0 && l.life.Err() == nil {
-		l.timer = time.AfterFunc(l.idle, l.drop)
+		l.timer = time.AfterFunc(idleTime, l.drop)
 	}
 }
 
@@ -110,7 +114,7 @@ func (l *loader) drop() {
 	select {
 	case <-l.ready.headersDone:
 	default: // they are being used to make headers
-		l.timer = time.AfterFunc(l.idle, l.drop)
+		l.timer = time.AfterFunc(idleTime, l.drop)
 		return
 	}
 	l.timer = nil
@@ -121,7 +125,7 @@ func (l *loader) drop() {
 
 // load makes one attempt.
 func (l *loader) load() {
-	t, err := l.open(l.life)
+	t, err := l.openTools(l.life)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && l.life.Err() != nil {
@@ -129,11 +133,11 @@ func (l *loader) load() {
 	}
 	if l.err = err; err == nil {
 		l.ready = t
-		l.cache = errors.Join(t.clang.CacheErr, t.linker.CacheErr)
-		l.timer = time.AfterFunc(l.idle, l.drop)
+		l.cache = t.cacheErr()
+		l.timer = time.AfterFunc(idleTime, l.drop)
 		l.work.Go(func() {
 			defer close(t.headersDone)
-			t.headersErr = t.makeHeaders(l.life, l.cfg.CacheDir)
+			t.headersErr = l.finish(l.life, t)
 		})
 	}
 	close(l.loading)
@@ -174,6 +178,17 @@ func (l *loader) open(ctx context.Context) (_ *tools, err error) {
 	return t, nil
 }
 
+// cacheErr says why the code could not be kept.
+func (t *tools) cacheErr() error {
+	var errs []error
+	for _, m := range []*codecache.Module{t.clang, t.linker} {
+		if m != nil {
+			errs = append(errs, m.CacheErr)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func (t *tools) close(ctx context.Context) error {
 	var errs []error
 	for _, m := range []*codecache.Module{t.clang, t.linker} {
@@ -202,6 +217,13 @@ func (l *loader) close(ctx context.Context) error {
 	t := l.ready
 	l.ready = nil
 	return t.close(ctx)
+}
+
+// loaded reports whether the tools are there.
+func (l *loader) loaded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ready != nil
 }
 
 func (l *loader) cacheErr() error {

@@ -75,7 +75,7 @@ func runProgram(ctx context.Context, r *guest.Run) (guest.Result, error) {
 		return res, err
 	}
 	callCtx := r.Context(ctx)
-	inst, err := m.Runtime.InstantiateModule(callCtx, m.Code, r.ModuleConfig(r.Program.Argv, r.Env, guest.LibraryMount{Path: devicesDir, FS: devices{}}))
+	inst, err := m.Runtime.InstantiateModule(callCtx, m.Code, r.ModuleConfig(r.Program.Argv, r.Env))
 	if err != nil {
 		return refuse(codeNotExecutable, "cannot execute: %v", firstLine(err))
 	}
