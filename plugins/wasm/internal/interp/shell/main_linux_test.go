@@ -153,12 +153,3 @@ func (s *sandbox) file(name, content string) {
 		s.t.Fatal(err)
 	}
 }
-
-func (s *sandbox) content(name string) string {
-	s.t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.dir, name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(b)
-}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,16 +21,16 @@ import (
 // archiving is what tar is asked for.
 type archiving struct {
 	*Call
-	mode               byte // c, x, t, r
-	file               string
-	gzip, bzip, auto   bool
-	verbose, keep      bool
-	toStdout, preserve bool
-	dir                string
-	strip              int
-	exclude            []string
-	wanted             []string
-	seen               map[string]bool
+	mode             byte // c, x, t, r
+	file             string
+	gzip, bzip, auto bool
+	verbose, keep    bool
+	toStdout         bool
+	dir              string
+	strip            int
+	exclude          []string
+	wanted           []string
+	seen             map[string]bool
 }
 
 func tarCommand(ctx context.Context, c *Call) int {
@@ -37,7 +38,7 @@ func tarCommand(ctx context.Context, c *Call) int {
 	if len(c.Argv) > 1 && c.Argv[1] != "" && c.Argv[1][0] != '-' {
 		c.Argv = oldOptions(c.Argv)
 	}
-	opts, operands, err := c.options("cxtruf:zjJavkOpC:T:X:hm", "create=c", "extract=x", "get=x", "list=t", "file=f", "gzip=z", "gunzip=z", "bzip2=j", "xz=J", "auto-compress=a", "verbose=v", "keep-old-files=k", "to-stdout=O", "preserve-permissions=p", "directory=C", "files-from=T", "exclude=X", "strip-components=S", "no-same-owner=h", "no-same-permissions=h", "dereference=h", "touch=m", "overwrite=m", "numeric-owner=h")
+	opts, operands, err := c.options("cxtruf:zjJavkOpC:T:X:S:hm", "create=c", "extract=x", "get=x", "list=t", "file=f", "gzip=z", "gunzip=z", "bzip2=j", "xz=J", "auto-compress=a", "verbose=v", "keep-old-files=k", "to-stdout=O", "preserve-permissions=p", "directory=C", "files-from=T", "exclude=X", "strip-components=S", "no-same-owner=h", "no-same-permissions=h", "dereference=h", "touch=m", "overwrite=m", "numeric-owner=h")
 	if err != nil {
 		return c.usage(err, 64)
 	}
@@ -68,6 +69,10 @@ func tarCommand(ctx context.Context, c *Call) int {
 			a.dir = c.path(o.arg)
 		case 'X':
 			a.exclude = append(a.exclude, o.arg)
+		case 'S':
+			if a.strip, err = strconv.Atoi(o.arg); err != nil || a.strip < 0 {
+				return c.usage(fmt.Errorf("invalid number of elements %s", quoted(o.arg)), 2)
+			}
 		case 'T':
 			list, err := c.lineList(ctx, o.arg)
 			if err != nil {
@@ -339,10 +344,11 @@ func (a *archiving) extract(h *tar.Header, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if name == "." {
+	parts := strings.Split(name, "/")
+	if name == "." || len(parts) <= a.strip {
 		return nil
 	}
-	at := path.Join(a.dir, name)
+	at := path.Join(a.dir, path.Join(parts[a.strip:]...))
 	mode := fs.FileMode(h.Mode).Perm()
 	if h.Typeflag == tar.TypeDir {
 		if err := mkdirAll(a.FS, at); err != nil {

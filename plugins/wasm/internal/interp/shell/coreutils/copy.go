@@ -14,10 +14,10 @@ import (
 // transfer is what cp, mv and install are asked for.
 type transfer struct {
 	*Call
-	recursive, preserve, noClobber, update, verbose, follow, link, symlink, force, backup bool
-	target                                                                                string
-	noTarget, parents                                                                     bool
-	mode                                                                                  fs.FileMode
+	recursive, preserve, noClobber, update, verbose, follow, link, symlink bool
+	target                                                                 string
+	noTarget, parents                                                      bool
+	mode                                                                   fs.FileMode
 }
 
 // targets pairs sources with where they go.

@@ -70,7 +70,7 @@ func sedCommand(ctx context.Context, c *Call) int {
 	}
 	if script == nil {
 		if len(operands) == 0 {
-			return c.usage(errors.New("usage: sed [OPTION]... {script} [FILE]..."), 1)
+			return c.usage(errors.New("usage: sed [OPTION]... SCRIPT [FILE]"), 1)
 		}
 		script, operands = operands[:1], operands[1:]
 	}
