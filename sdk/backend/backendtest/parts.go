@@ -44,6 +44,10 @@ func (k *kit) optionalSnapshot(t *testing.T) {
 		t.Errorf("by a label that it lacks there are %q", ids)
 	}
 
+	// A snapshot outlives its sandbox, and what is made from it outlives both.
+	if err := k.b.Delete(ctx, ref); err != nil {
+		t.Fatalf("Delete: %v", err)
+	}
 	spec := k.createSpec()
 	spec.Snapshot = snap.ID
 	sb := k.create(t, spec)
@@ -60,6 +64,9 @@ func (k *kit) optionalSnapshot(t *testing.T) {
 	}
 	if ids := list(map[string]string{"mark": mark}); len(ids) > 0 {
 		t.Errorf("a deleted snapshot is listed")
+	}
+	if got := k.read(t, sb.Ref, data("f")); got != "then" {
+		t.Errorf("without its snapshot, a sandbox holds %q", got)
 	}
 	spec = k.createSpec()
 	spec.Snapshot = snap.ID
