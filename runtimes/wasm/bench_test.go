@@ -35,10 +35,10 @@ func median(b *testing.B, call func()) {
 	}
 }
 
-// BenchmarkCall compares guests and ways to stop them on one call through the pool.
+// BenchmarkModuleCall compares guests and ways to stop them on one call through the pool.
 //
 //	go test -run '^$' -bench Call ./runtimes/wasm
-func BenchmarkCall(b *testing.B) {
+func BenchmarkModuleCall(b *testing.B) {
 	r := request()
 	in := r.AppendJSON(nil)
 	for _, bc := range []struct {
@@ -70,8 +70,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkCallers is BenchmarkCall from as many callers as there are processors.
-func BenchmarkCallers(b *testing.B) {
+// BenchmarkModuleCallers is BenchmarkModuleCall from as many callers as there are processors.
+func BenchmarkModuleCallers(b *testing.B) {
 	r := request()
 	in := r.AppendJSON(nil)
 	for _, stop := range stops {
@@ -130,7 +130,7 @@ func BenchmarkInstance(b *testing.B) {
 }
 
 // BenchmarkFloor is the call protocol alone, on an instance held for the whole
-// time: what is above it in BenchmarkCall is the pool.
+// time: what is above it in BenchmarkModuleCall is the pool.
 func BenchmarkFloor(b *testing.B) {
 	r := request()
 	in := r.AppendJSON(nil)

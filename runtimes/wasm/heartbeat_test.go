@@ -15,13 +15,13 @@ import (
 // spinners is how many guests compute at once.
 const spinners = 8
 
-// BenchmarkHeartbeat measures how late a goroutine of the host wakes up that wants to
+// BenchmarkModuleHeartbeat measures how late a goroutine of the host wakes up that wants to
 // do so every millisecond, while eight guests of one pool compute without end and the
 // collector runs all the time. Without guests at all, the same number of goroutines
 // shows what the machine and Go's scheduler make of it.
 //
 //	go test -run '^$' -bench Heartbeat -benchtime 1x ./runtimes/wasm
-func BenchmarkHeartbeat(b *testing.B) {
+func BenchmarkModuleHeartbeat(b *testing.B) {
 	b.Run("goroutines", func(b *testing.B) {
 		report(b, func(ctx context.Context) {
 			for n := 0; ctx.Err() == nil; {
