@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +122,7 @@ func (l *loader) drop() {
 	t := l.ready
 	l.ready = nil
 	_ = t.close(context.WithoutCancel(l.life)) // it is memory only
+	debug.FreeOSMemory()                       // nobody else needs that much
 }
 
 // load makes one attempt.
@@ -174,6 +176,9 @@ func (l *loader) open(ctx context.Context) (_ *tools, err error) {
 	}
 	if err := t.makeObjects(ctx); err != nil {
 		return nil, err
+	}
+	if !t.clang.Cached || !t.linker.Cached {
+		debug.FreeOSMemory() // to compile takes most of a gigabyte
 	}
 	return t, nil
 }
