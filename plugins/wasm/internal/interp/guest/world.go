@@ -51,6 +51,17 @@ type LibraryMount struct {
 	FS   fs.FS
 }
 
+// library opens for reading only. sysfs.AdaptFS does not look at the flags: the guest
+// would be told when it writes, or never.
+type library struct{ esys.FS }
+
+func (l library) OpenFile(p string, flag esys.Oflag, perm fs.FileMode) (esys.File, esys.Errno) {
+	if flag&(esys.O_CREAT|esys.O_TRUNC|esys.O_WRONLY|esys.O_RDWR) != 0 {
+		return nil, esys.EROFS
+	}
+	return l.FS.OpenFile(p, flag, perm)
+}
+
 // NewWorld returns a world that is not bound yet. Whatever a guest asks of it fails.
 func NewWorld(l *Layout) *World {
 	w := &World{layout: l}
@@ -87,7 +98,7 @@ func (w *World) ModuleConfig(argv []string, env map[string]string) wazero.Module
 		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(m, w.layout.dirs[i])
 	}
 	for _, m := range w.layout.library {
-		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(looking{&sysfs.AdaptFS{FS: m.FS}, open}, m.Path)
+		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(looking{library{&sysfs.AdaptFS{FS: m.FS}}, open}, m.Path)
 	}
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions().
 		WithStdin(worldStdin{w}).
