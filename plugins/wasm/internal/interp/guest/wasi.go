@@ -18,8 +18,9 @@ const (
 )
 
 // instantiateWASI adds WASI preview 1 to a runtime: wazero's, with a
-// poll_oneoff and a fd_advise that sleep until the run's context ends, with
-// the error numbers that wazero has no name for, and charged to the guest.
+// poll_oneoff and a fd_advise that sleep until the run's context ends, a random_get
+// that looks at it, with the error numbers that wazero has no name for, and charged
+// to the guest.
 func instantiateWASI(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(wasi_snapshot_preview1.ModuleName)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(b)
@@ -30,6 +31,9 @@ func instantiateWASI(ctx context.Context, r wazero.Runtime) error {
 	b.NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(fdAdvise), []api.ValueType{i32, i64, i64, i32}, []api.ValueType{i32}).
 		Export("fd_advise")
+	b.NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(randomGet), []api.ValueType{i32, i32}, []api.ValueType{i32}).
+		Export("random_get")
 	ctx = experimental.WithFunctionListenerFactory(ctx, experimental.FunctionListenerFactoryFunc(newHostCall))
 	if _, err := b.Instantiate(ctx); err != nil {
 		return fmt.Errorf("instantiate WASI: %w", err)
