@@ -67,6 +67,7 @@ func confineFiles() error {
 
 // limits are those of the job.
 func limits(memory, cpuSeconds uint64) error {
+	memory += ExtraBytes
 	debug.SetMemoryLimit(int64(memory / 4 * 3))
 	for what, n := range map[int]uint64{unix.RLIMIT_DATA: memory, unix.RLIMIT_CPU: cpuSeconds} {
 		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: n, Max: n}); err != nil {
