@@ -125,3 +125,20 @@ func BenchmarkFuelRate(b *testing.B) {
 		})
 	}
 }
+
+// What the shortest program costs is what everybody pays for each run. It says more
+// about that than a time, and does not depend on the machine.
+func TestHelloIsCheap(t *testing.T) {
+	most := map[string]int64{"python3": 2_000_000, "node": 3_000_000}
+	for _, h := range hello {
+		t.Run(h.interpreter, func(t *testing.T) {
+			need(t, h.interpreter)
+			s := newSandbox(t)
+			o := s.runOn(shared, s.program(h.interpreter, h.file, h.source))
+			if o.Fuel > most[h.interpreter] {
+				t.Errorf("%d units", o.Fuel)
+			}
+			t.Logf("%d units", o.Fuel)
+		})
+	}
+}
