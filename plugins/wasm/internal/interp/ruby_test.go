@@ -171,6 +171,10 @@ UnboundMethod
 	if got := s.content("left.txt"); got != "flushed" {
 		t.Errorf("a file that was left open: %q", got)
 	}
+	s.expect(s.ruby("f = File.open('one.txt', 'w')\nf.write('kept')"), 0, "", "")
+	if got := s.content("one.txt"); got != "kept" {
+		t.Errorf("the only file that was left open: %q", got)
+	}
 	o := s.ruby("require 'minitest/autorun'\nclass T < Minitest::Test\n  def test_a = assert_equal(1, 1)\n  def test_b = assert_equal(1, 2)\nend")
 	if o.Code != 1 || !strings.Contains(o.stdout, "2 runs, 2 assertions, 1 failures, 0 errors, 0 skips") {
 		t.Errorf("minitest: %+v", o)

@@ -20,9 +20,26 @@ Kernel.module_eval do
   module_function :at_exit
 end
 
-# Source that was compiled at boot, so that requiring it need not do it again.
+# What programs require most is compiled at boot, but not evaluated: they must not
+# find constants that they did not ask for. What there is of bundled gems is read as
+# well; it else would be for each that is required.
 compiled = {}
 RubyVM::InstructionSequence.singleton_class.define_method(:load_iseq) { |path| compiled.delete(path) }
+Gem::Specification.stubs
+files = %w[
+  English benchmark date delegate digest erb fileutils forwardable json logger open3 optparse ostruct pathname pp
+  prettyprint psych random/formatter securerandom set shellwords singleton stringio strscan tempfile time timeout
+  tmpdir tsort uri yaml
+].flat_map do |feature|
+  kind, path = $LOAD_PATH.resolve_feature_path(feature)
+  kind == :rb ? [path, *Dir.glob(path.delete_suffix(".rb") + "/**/*.rb")] : []
+end
+%w[abbrev base64 csv matrix minitest observer prime].each do |gem|
+  Gem::Specification.find_by_name(gem).full_require_paths.each { |dir| files.concat(Dir.glob(dir + "/**/*.rb")) }
+end
+files.each do |file|
+  compiled[file] = RubyVM::InstructionSequence.compile_file_prism(file)
+end
 
 # The build returns true, or garbage, without having done anything.
 no_processes = lambda do |command|
@@ -166,6 +183,23 @@ read = lambda do |n|
   text
 end
 
+# Writes what is in buffers of files that were left open. Looking for them takes a
+# while, and is not needed where no file was opened: the build numbers them as they
+# come.
+opened = -> { File.open(File::NULL, &:fileno) }
+flush = lambda do |before|
+  $stdout.flush
+  $stderr.flush
+  next if before && opened.call <= before + 1
+  ObjectSpace.each_object(IO) do |io|
+    io.flush unless io.closed?
+  rescue SystemCallError, IOError
+    nil
+  end
+rescue SystemCallError, IOError
+  nil
+end
+
 run = lambda do
   argc, *words = read.call(read.call(4).unpack1("V")).force_encoding(Encoding::UTF_8).split("\0", -1)
   argv = words.shift(argc.to_i)
@@ -175,22 +209,21 @@ run = lambda do
   srand
   $stdout.sync = true # what was printed before a kill is not lost
   code = 1
+  before = nil
   begin
     Dir.chdir(ENV["PWD"] || "/")
     options = parse.call(ARGV)
     $0 = options.script || "-"
     $LOAD_PATH.unshift(*options.path.map { |p| File.expand_path(p) }, *ENV["RUBYLIB"].to_s.split(":"))
     options.libraries.each { |l| require l }
-    load_program.call(options).eval
+    program = load_program.call(options)
+    before = opened.call unless Object.const_defined?(:DATA)
+    program.eval
     code = finish.call(nil)
   rescue Exception => error
     code = finish.call(error) # here, so that handlers see it in $!
   end
-  ObjectSpace.each_object(IO) do |io|
-    io.flush unless io.closed?
-  rescue SystemCallError, IOError
-    nil
-  end
+  flush.call(before)
   exit!(code)
 end
 
