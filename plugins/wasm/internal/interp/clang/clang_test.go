@@ -1,6 +1,7 @@
 package clang
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -286,12 +287,32 @@ func TestFiles(t *testing.T) {
 	full := func(p *guest.Program) {
 		p.Data.Quota = rootfs.NewQuota(rootfs.Limits{Bytes: 1000, Entries: 100, OpenFiles: 10})
 	}
-	if o := s.exec(t.Context(), full, "clang", "-o", "full", "part.c", "main.c", "-DN=1"); o.Code != 1 || !strings.Contains(o.stderr, "unable to open output file '/mnt/data/full'") {
+	if o := s.exec(t.Context(), full, "clang", "-I.", "-o", "full", "part.c", "main.c", "-DN=1"); o.Code != 1 || !strings.Contains(o.stderr, "unable to open output file '/mnt/data/full'") {
 		t.Errorf("%+v", o)
 	}
 	for _, output := range []string{"/etc/x", "/sys/include/stdio.h", "/mnt/data/../../x", "/run/caisson/../x"} {
-		if o := s.exec(t.Context(), nil, "clang", "-o", output, "part.c", "main.c", "-DN=1"); o.Code != 1 || !strings.Contains(o.stderr, "read-only file system") {
+		if o := s.exec(t.Context(), nil, "clang", "-I.", "-o", output, "part.c", "main.c", "-DN=1"); o.Code != 1 || !strings.Contains(o.stderr, "read-only file system") {
 			t.Errorf("%s: %+v", output, o)
 		}
+	}
+}
+
+// The same source is the same work and the same program, whoever compiles it where.
+func TestDeterministic(t *testing.T) {
+	toolchain(t)
+	var fuel int64
+	var program []byte
+	for i := range 3 {
+		s := newSandbox(t)
+		s.write(s.data, "helper.h", "#define WORD \"helped\"\n")
+		o := s.compile(false, "#include <stdio.h>\n#include \"helper.h\"\nint main() { puts(WORD); }")
+		b, err := os.ReadFile(filepath.Join(s.entry, "main"))
+		if err != nil {
+			t.Fatal(err, o.stderr)
+		}
+		if i > 0 && (o.Fuel != fuel || !bytes.Equal(b, program)) {
+			t.Errorf("%d units and %d bytes, then %d and %d", fuel, len(program), o.Fuel, len(b))
+		}
+		fuel, program = o.Fuel, b
 	}
 }

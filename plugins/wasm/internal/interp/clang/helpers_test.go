@@ -3,7 +3,7 @@ package clang
 import (
 	"bytes"
 	"context"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,13 +48,9 @@ func toolchain(t testing.TB) *Toolchain {
 		}
 		t.Skip(err)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	shared = New(Config{
 		Read:     func(name string) ([]byte, error) { return set.ReadPart(packs.Clang, name) },
-		CacheDir: filepath.Join(cache, "caisson-test", "wasm"),
+		CacheDir: filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid())), // that of package interp's tests
 	})
 	if err := shared.Prepare(t.Context(), CommandC); err != nil {
 		t.Fatal(err)
@@ -144,5 +140,3 @@ func (s *sandbox) run(cpp bool, source string, change func(*guest.Program), args
 	defer cancel()
 	return s.exec(ctx, change, append([]string{"/run/caisson/main"}, args...)...)
 }
-
-func stdin(r io.Reader) func(*guest.Program) { return func(p *guest.Program) { p.Stdin = r } }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/tetratelabs/wazero"
 	esys "github.com/tetratelabs/wazero/experimental/sys"
@@ -80,13 +81,15 @@ func invoke(ctx context.Context, r *guest.Run, m *codecache.Module, argv []strin
 
 // sources are the directories of a run as tools see them: read-only.
 func sources(r *guest.Run) []mount {
-	opt := rootfs.Options{ReadOnly: true}
-	out := []mount{{guest.DataDir, rootfs.New(r.Program.Data.Root, nil, opt)}}
-	if r.Program.Tmp.Root != nil {
-		out = append(out, mount{guest.TmpDir, rootfs.New(r.Program.Tmp.Root, nil, opt)})
-	}
-	if r.Program.Entry != nil {
-		out = append(out, mount{guest.EntryDir, rootfs.New(r.Program.Entry, nil, opt)})
+	var out []mount
+	for i, d := range []struct {
+		path string
+		root *os.Root
+	}{{guest.DataDir, r.Program.Data.Root}, {guest.TmpDir, r.Program.Tmp.Root}, {guest.EntryDir, r.Program.Entry}} {
+		if d.root != nil {
+			fs := rootfs.New(d.root, nil, rootfs.Options{ReadOnly: true})
+			out = append(out, mount{d.path, newNumbered(fs, uint64(10+i))})
+		}
 	}
 	return out
 }
