@@ -85,8 +85,10 @@ func runProgram(ctx context.Context, r *guest.Run) (guest.Result, error) {
 	code, exited := guest.Exit(err)
 	res := r.Outcome(ctx, exited || err == nil, code, err)
 	if res.Reason == guest.ReasonExit && res.Err != nil {
-		res.Code, res.Err = trap(err)
-		say(r.Stderr, "%v", res.Err)
+		var text string
+		res.Code, text = trap(err)
+		res.Err = errors.New(text)
+		say(r.Stderr, "%s", text)
 	}
 	res.WallTime = time.Since(began)
 	return res, nil
@@ -107,21 +109,19 @@ func ended(ctx context.Context, r *guest.Run, began time.Time) guest.Result {
 	return res
 }
 
-// trap names what ended a program, with the exit code of the signal that a POSIX
-// system would have sent.
-func trap(err error) (int, error) {
-	text := firstLine(err)
+// trap names what ended a program as shells do, with the exit code of the signal that
+// a POSIX system would have sent.
+func trap(err error) (code int, text string) {
+	reason := firstLine(err)
 	switch {
-	case strings.Contains(text, "unreachable"):
-		return guest.CodeAborted, errors.New("Aborted") //nolint:staticcheck // what shells print
-	case strings.Contains(text, "integer divide by zero"), strings.Contains(text, "integer overflow"):
-		return codeArithmetic, errors.New("Floating point exception: " + text)
-	case strings.Contains(text, "stack overflow"):
-		return guest.CodeCrashed, errors.New("Segmentation fault: stack overflow")
-	case strings.Contains(text, "out of bounds memory access"):
-		return guest.CodeCrashed, errors.New("Segmentation fault: memory access out of bounds, or stack overflow")
+	case strings.Contains(reason, "unreachable"):
+		return guest.CodeAborted, "Aborted"
+	case strings.Contains(reason, "integer divide by zero"), strings.Contains(reason, "integer overflow"):
+		return codeArithmetic, "Floating point exception: " + reason
+	case strings.Contains(reason, "out of bounds memory access"):
+		return guest.CodeCrashed, "Segmentation fault: memory access out of bounds, or stack overflow"
 	}
-	return guest.CodeCrashed, errors.New("Segmentation fault: " + text)
+	return guest.CodeCrashed, "Segmentation fault: " + reason
 }
 
 // firstLine drops the stack of WebAssembly functions from an error.
