@@ -186,8 +186,8 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("fuel", func(t *testing.T) {
 		s := newSandbox(t)
-		o := s.run(false, "int main() { for (volatile int i = 0;; i++); }", func(p *guest.Program) { p.FuelLimit = 10_000_000 })
-		if o.Reason != guest.ReasonCPU {
+		o := s.run(false, "int main() { for (volatile int i = 0;; i++); }", func(p *guest.Program) { p.FuelLimit = 1_000_000_000 })
+		if o.Reason != guest.ReasonCPU || o.Fuel < 1_000_000_000 || o.Fuel > 1_010_000_000 {
 			t.Errorf("%+v", o)
 		}
 	})

@@ -16,6 +16,10 @@ import (
 // seconds and 200 MB. Programs made of C++'s whole library have half a megabyte.
 const maxCode = 4 << 20
 
+// codeUnits is what compiling a byte of code costs the program in fuel: about what it
+// takes at the nominal rate, and at most what a few seconds stand for.
+const codeUnits = 1000
+
 // Exit codes of a program that cannot be run, as shells give them.
 const (
 	codeNotExecutable = 126
@@ -80,6 +84,7 @@ func runProgram(ctx context.Context, r *guest.Run) (guest.Result, error) {
 		return refuse(codeNotExecutable, "cannot execute: %v", firstLine(err))
 	}
 	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
+	r.Charge(inst, codeUnits*int64(codeBytes(wasm)))
 	r.Begin()
 	_, err = inst.ExportedFunction("_start").Call(callCtx)
 	code, exited := guest.Exit(err)
