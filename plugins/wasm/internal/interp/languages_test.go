@@ -175,10 +175,10 @@ var languages = map[string]language{
 		exit:    "#include <iostream>\n#include <cstdlib>\nint main() { std::cout << \"out\\n\"; std::exit(7); }",
 		unicode: "#include <iostream>\n#include <fstream>\nint main() { std::cout << \"häß ✓ 😀 日本\\n\"; std::ofstream(\"häß ✓ 😀 日本\") << \"é\"; }",
 		output:  "#include <iostream>\n#include <iomanip>\nint main() { for (int i = 0; i < 1 << 14; i++) std::cout << std::setw(1023) << i << '\\n'; }",
-		loop:    "#include <iostream>\nint main() { std::cout << \"started\" << std::endl; for (volatile int i = 0;;) i = 1; }",
+		loop:    "#include <cstdio>\nint main() { std::puts(\"started\"); std::fflush(stdout); for (volatile int i = 0;;) i = 1; }",
 		memory:  "#include <iostream>\n#include <new>\n#include <cstring>\nint main() { std::cout << \"started\" << std::endl; for (char *volatile p; (p = new (std::nothrow) char[1 << 20]);) std::memset(p, 1, 1 << 20); std::cerr << \"out of memory\\n\"; return 1; }", memoryText: "out of memory\n",
 		recurse: "int f(volatile int *p) { volatile int a[9] = {*p}; return f(a) + a[1]; }\nint main(int n, char **v) { return f(&n); }", recurseText: "Segmentation fault", crash: 139,
-		sleep:  "#include <iostream>\n#include <chrono>\n#include <ctime>\nint main() { std::cout << \"started\" << std::endl; timespec t{1000000, 0}; nanosleep(&t, nullptr); }",
+		sleep:  "#include <cstdio>\n#include <ctime>\nint main() { std::puts(\"started\"); std::fflush(stdout); timespec t{1000000, 0}; nanosleep(&t, nullptr); }",
 		random: "#include <iostream>\n#include <random>\nint main() { std::random_device d; std::cout << d() << ' ' << std::mt19937_64(d())() << '\\n'; }",
 	},
 	"sql": {

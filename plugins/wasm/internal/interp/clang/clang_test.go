@@ -178,7 +178,7 @@ func TestLimits(t *testing.T) {
 		if o := s.compile(false, "#include <stdio.h>\nint main() { puts(\"started\"); fflush(stdout); for (volatile int i = 0;; i++); }"); o.Code != 0 {
 			t.Fatal(o.stderr)
 		}
-		ctx, cancel := within(300 * time.Millisecond)
+		ctx, cancel := within(5 * time.Second)
 		defer cancel()
 		if o := s.exec(ctx, nil, "/run/caisson/main"); o.Reason != guest.ReasonTimeout || o.stdout != "started\n" || !errors.Is(o.Err, cause) {
 			t.Errorf("%+v", o)
