@@ -3,5 +3,6 @@
 //
 // The files come from npm packages pinned in plugins/wasm/packs, and in projects
 // below it, by package-lock.json (with integrity hashes); `make packs` fetches
-// them. Nothing is downloaded by this package.
+// them. Nothing is downloaded by this package. An interpreter that the operator built
+// on the machine takes the place of the pinned one; see [Built].
 package packs
