@@ -36,21 +36,22 @@ func TestPHP(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := wazero.NewModuleConfig().WithArgs("php-cgi", "-q", "/in.php").WithFSConfig(wazero.NewFSConfig().WithDirMount(dir, "/"))
-	run := func(opts Options, slice int64) (string, int64) {
-		opts.Custom = DropCustom
-		text, exit, fuel := newCommand(t, rewrite(t, module, opts).Module, wazero.NewRuntimeConfig()).run(t, t.Context(), config, slice)
+	run := func(c *command, slice int64) (string, int64) {
+		text, exit, fuel := c.run(t, t.Context(), config, slice)
 		if exit != 0 {
 			t.Fatalf("exit code %d: %s", exit, text)
 		}
 		return text, fuel
 	}
-	want, _ := run(Options{}, 0)
+	plain := newCommand(t, rewrite(t, module, Options{Custom: DropCustom}).Module, wazero.NewRuntimeConfig())
+	want, _ := run(plain, 0)
 	if !strings.Contains(want, "DivisionByZeroError") {
 		t.Fatal(want)
 	}
+	metered := newCommand(t, rewrite(t, module, Options{Fuel: &Fuel{}, Custom: DropCustom}).Module, wazero.NewRuntimeConfig())
 	var fuel []int64
 	for _, slice := range []int64{1 << 20, 100_000} {
-		got, used := run(Options{Fuel: &Fuel{}}, slice)
+		got, used := run(metered, slice)
 		if got != want {
 			t.Errorf("got %s\nas it is %s", got, want)
 		}
@@ -75,14 +76,14 @@ out.inspect
 // TestRuby evaluates a script on Ruby, which is a library with an interface of its own.
 func TestRuby(t *testing.T) {
 	module := pack(t, rubyFile)
-	want, _ := evaluateRuby(t, rewrite(t, module, Options{Custom: DropCustom}).Module, 0)
+	want, _ := evaluateRuby(t, newRuby(t, rewrite(t, module, Options{Custom: DropCustom}).Module), 0)
 	if !strings.Contains(want, ":done") {
 		t.Fatalf("as it is: %s", want)
 	}
-	res := rewrite(t, module, Options{Fuel: &Fuel{}, Custom: DropCustom})
+	metered := newRuby(t, rewrite(t, module, Options{Fuel: &Fuel{}, Custom: DropCustom}).Module)
 	var fuel []int64
 	for _, slice := range []int64{1 << 20, 50_000} {
-		got, used := evaluateRuby(t, res.Module, slice)
+		got, used := evaluateRuby(t, metered, slice)
 		if got != want {
 			t.Errorf("got %s\nas it is %s", got, want)
 		}
@@ -94,11 +95,10 @@ func TestRuby(t *testing.T) {
 	t.Logf("%d units for %s", fuel[0], want)
 }
 
-func evaluateRuby(t *testing.T, module []byte, slice int64) (string, int64) {
+// newRuby compiles Ruby and provides what it imports.
+func newRuby(t *testing.T, module []byte) *command {
 	t.Helper()
-	ctx := t.Context()
 	c := newCommand(t, module, wazero.NewRuntimeConfig())
-	c.account = NewAccount(DefaultSeed, slice, 0)
 	hosts := map[string]wazero.HostModuleBuilder{}
 	for _, f := range c.compiled.ImportedFunctions() {
 		from, name, _ := f.Import()
@@ -116,10 +116,18 @@ func evaluateRuby(t *testing.T, module []byte, slice int64) (string, int64) {
 		}), f.ParamTypes(), f.ResultTypes()).Export(name)
 	}
 	for _, b := range hosts {
-		if _, err := b.Instantiate(ctx); err != nil {
+		if _, err := b.Instantiate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return c
+}
+
+// evaluateRuby evaluates the script in a new instance and returns what it writes.
+func evaluateRuby(t *testing.T, c *command, slice int64) (string, int64) {
+	t.Helper()
+	ctx := t.Context()
+	c.account = NewAccount(DefaultSeed, slice, 0)
 	var out bytes.Buffer
 	m, err := c.runtime.InstantiateModule(ctx, c.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions().
 		WithStdout(&out).WithStderr(&out).WithRandSource(zeros{}))
