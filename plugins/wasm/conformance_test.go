@@ -82,6 +82,7 @@ func TestConformance(t *testing.T) {
 	for name, probe := range map[string]backendtest.Probe{
 		"python": backendtest.Python("python3"),
 		"js":     backendtest.JavaScript("qjs"),
+		"bash":   backendtest.Shell("bash"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "js" {

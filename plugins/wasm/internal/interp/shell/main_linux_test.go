@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == parentArg {
+		fmt.Fprintln(os.Stderr, parent())
+		os.Exit(1)
+	}
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], hostileArg) {
 		hostileWorker(strings.TrimPrefix(os.Args[1], hostileArg))
 		return

@@ -86,16 +86,17 @@ var calls = []string{
 	"mmap", "munmap", "mprotect", "madvise", "mremap", "mincore", "brk",
 	"futex", "sched_yield", "sched_getaffinity", "set_robust_list", "rseq", "restart_syscall",
 	"nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday",
-	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "tgkill",
+	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack",
 	"getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getrandom", "getrusage", "times", "uname", "sysinfo",
-	"prlimit64", "setrlimit", "getrlimit", "exit", "exit_group", "arch_prctl",
+	"setrlimit", "getrlimit", "exit", "exit_group", "arch_prctl",
 }
 
 // pipeCalls are for named pipes; Landlock says where. There is no way to ask
 // whether a file exists, which Landlock would not refuse.
 var pipeCalls = []string{"openat", "mknodat", "unlinkat"}
 
-// confineCalls allows the calls above, threads, and nothing else.
+// confineCalls allows the calls above, threads, signals to and limits of this
+// process, and nothing else.
 func confineCalls(pipes bool) error {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -119,15 +120,20 @@ func confineCalls(pipes bool) error {
 				// Its flags are in memory, where no filter sees them. Told that it
 				// does not exist, C libraries use the older call.
 				{Names: []string{"clone3"}, Action: seccomp.ActionErrno | seccomp.Action(syscall.ENOSYS)},
-				{Action: seccomp.ActionAllow, NamesWithCondtions: []seccomp.NameWithConditions{{
-					Name: "clone",
-					Conditions: seccomp.ArgumentConditions{
-						{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_THREAD},
-					},
-				}}},
+				{Action: seccomp.ActionAllow, NamesWithCondtions: []seccomp.NameWithConditions{
+					{Name: "clone", Conditions: first(seccomp.BitsSet, unix.CLONE_THREAD)},
+					// Only this process.
+					{Name: "tgkill", Conditions: first(seccomp.Equal, uint64(os.Getpid()))},
+					{Name: "prlimit64", Conditions: first(seccomp.Equal, 0)},
+				}},
 			},
 		},
 	})
+}
+
+// first is a condition on the first argument of a call.
+func first(op seccomp.Operation, value uint64) seccomp.ArgumentConditions {
+	return seccomp.ArgumentConditions{{Argument: 0, Operation: op, Value: value}}
 }
 
 // setLinks sets a field whose type is not the same everywhere.
