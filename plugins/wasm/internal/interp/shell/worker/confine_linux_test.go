@@ -50,7 +50,7 @@ var attempts = map[string]func() error{
 	"make a file":    func() error { return os.WriteFile(pipesDir+"/file", []byte("x"), 0o600) },
 	"make a dir":     func() error { return os.Mkdir(pipesDir+"/dir", 0o700) },
 	"make a link":    func() error { return os.Symlink("/etc/passwd", pipesDir+"/link") },
-	"rename":         func() error { return os.Rename("/tmp/a", "/tmp/b") },
+	"rename":         func() error { return only(os.Rename("/nonexistent/a", "/nonexistent/b"), syscall.ENOENT) },
 	"change dir":     func() error { return os.Chdir("/") },
 	"look up a user": func() error { _, err := user.Lookup("root"); return err },
 	"connect":        func() error { _, err := net.Dial("tcp", "127.0.0.1:1"); return only(err, syscall.ECONNREFUSED) },
