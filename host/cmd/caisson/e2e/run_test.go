@@ -265,3 +265,23 @@ func TestRunKeepsItsCache(t *testing.T) {
 		t.Errorf("the cache below --data holds %v, %v", entries, err)
 	}
 }
+
+// What operators are shown for the embedded backend is valid, and what is not is
+// named.
+func TestBackendConfig(t *testing.T) {
+	p := newPlace(t)
+	example, err := os.ReadFile("testdata/wasm-clocks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		string(example): "the default backend can run programs",
+		strings.ReplaceAll(string(example), "604800", "-1"):            "config /ttl_seconds: must be at least 0",
+		strings.ReplaceAll(string(example), "ttl_seconds", "ttl_secs"): "ttl_secs",
+	} {
+		r := p.run(t, "", p.flags("doctor", "--config", p.config(t, text))...)
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("%s\n%+v, want %q", text, r, want)
+		}
+	}
+}
