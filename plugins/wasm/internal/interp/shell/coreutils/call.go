@@ -38,6 +38,20 @@ type FS interface {
 	Usage() (used, limit int64, err error)
 }
 
+// Details are what a fs.FileInfo of an FS may know beyond that interface, if it has
+// a method Details that returns them.
+type Details struct {
+	Links, Inode      uint64
+	Accessed, Changed time.Time
+}
+
+func detailsOf(info fs.FileInfo) Details {
+	if d, ok := info.(interface{ Details() Details }); ok {
+		return d.Details()
+	}
+	return Details{Links: 1, Accessed: info.ModTime(), Changed: info.ModTime()}
+}
+
 // File is an open file.
 type File interface {
 	io.ReadWriteCloser

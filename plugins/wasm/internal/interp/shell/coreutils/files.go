@@ -183,7 +183,7 @@ func touch(_ context.Context, c *Call) int {
 				m = info.ModTime()
 			}
 			if info != nil && !access {
-				a = time.Unix(0, statOf(info).Atim.Nano())
+				a = detailsOf(info).Accessed
 			}
 			err = c.FS.Chtimes(c.path(name), a, m)
 		}

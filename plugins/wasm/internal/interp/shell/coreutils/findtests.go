@@ -96,11 +96,11 @@ func (f *finder) test(name, a string) (predicate, error) {
 		}
 		return func(_ context.Context, v *visit) bool {
 			t := v.info.ModTime()
-			switch st := statOf(v.info); name[1] {
+			switch d := detailsOf(v.info); name[1] {
 			case 'c':
-				t = time.Unix(0, st.Ctim.Nano())
+				t = d.Changed
 			case 'a':
-				t = time.Unix(0, st.Atim.Nano())
+				t = d.Accessed
 			}
 			age := f.now.Sub(t)
 			units := int64(age / unit)

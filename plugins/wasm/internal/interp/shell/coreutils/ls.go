@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -241,15 +240,8 @@ func (l *listing) time(t time.Time) string {
 	return t.Format("Jan _2 15:04")
 }
 
-func statOf(info fs.FileInfo) *syscall.Stat_t {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st
-	}
-	return &syscall.Stat_t{Nlink: 1}
-}
-
-func linksOf(info fs.FileInfo) uint64 { return max(1, uint64(statOf(info).Nlink)) }
-func inodeOf(info fs.FileInfo) uint64 { return statOf(info).Ino }
+func linksOf(info fs.FileInfo) uint64 { return max(1, detailsOf(info).Links) }
+func inodeOf(info fs.FileInfo) uint64 { return detailsOf(info).Inode }
 
 // modeString writes a mode the way "ls -l" does.
 func modeString(m fs.FileMode) string {

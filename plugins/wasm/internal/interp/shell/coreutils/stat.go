@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -54,7 +53,7 @@ func stat(_ context.Context, c *Call) int {
 func (c *Call) statFormat(form, name string, info fs.FileInfo) string {
 	var b strings.Builder
 	stamp := func(ns int64) string { return time.Unix(0, ns).Format("2006-01-02 15:04:05.000000000 -0700") }
-	st := statOf(info)
+	details := detailsOf(info)
 	for i := 0; i < len(form); i++ {
 		if form[i] != '%' || i+1 == len(form) {
 			b.WriteByte(form[i])
@@ -113,17 +112,17 @@ func (c *Call) statFormat(form, name string, info fs.FileInfo) string {
 		case 'd':
 			v = 1
 		case 'x':
-			v = stamp(st.Atim.Nano())
+			v = stamp(details.Accessed.UnixNano())
 		case 'X':
-			v = st.Atim.Sec
+			v = details.Accessed.Unix()
 		case 'y':
 			v = stamp(info.ModTime().UnixNano())
 		case 'Y':
 			v = info.ModTime().Unix()
 		case 'z':
-			v = stamp(st.Ctim.Nano())
+			v = stamp(details.Changed.UnixNano())
 		case 'Z':
-			v = st.Ctim.Sec
+			v = details.Changed.Unix()
 		case 'w', 'W':
 			v = "-"
 		default:
@@ -144,16 +143,16 @@ func limitWidth(flags string) string {
 }
 
 func rawMode(m fs.FileMode) uint32 {
-	kind := uint32(syscall.S_IFREG)
+	kind := uint32(0o100000)
 	switch {
 	case m.IsDir():
-		kind = syscall.S_IFDIR
+		kind = 0o040000
 	case m&fs.ModeSymlink != 0:
-		kind = syscall.S_IFLNK
+		kind = 0o120000
 	case m&fs.ModeCharDevice != 0:
-		kind = syscall.S_IFCHR
+		kind = 0o020000
 	case m&fs.ModeNamedPipe != 0:
-		kind = syscall.S_IFIFO
+		kind = 0o010000
 	}
 	return kind | uint32(m.Perm())
 }

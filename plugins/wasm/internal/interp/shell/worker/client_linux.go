@@ -272,5 +272,13 @@ func (i *info) ModTime() time.Time { return time.Unix(0, i.entry.Modified) }
 func (i *info) IsDir() bool        { return i.Mode().IsDir() }
 func (i *info) Sys() any           { return &i.sys }
 
+// Details has what commands ask for, on any system.
+func (i *info) Details() coreutils.Details {
+	return coreutils.Details{
+		Links: uint64(i.entry.Links), Inode: i.entry.Inode,
+		Accessed: time.Unix(0, i.entry.Accessed), Changed: time.Unix(0, i.entry.Changed),
+	}
+}
+
 // userID is the user and group that scripts seem to run as.
 const userID = 1000
