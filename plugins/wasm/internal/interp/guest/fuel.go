@@ -61,7 +61,8 @@ func instantiateMeter(ctx context.Context, r wazero.Runtime) error {
 // the scheduler cannot preempt the guest's code, so nothing else would stop it, and
 // neither would the garbage collector's stop of the world ever come about.
 func slice(ctx context.Context, m api.Module, _ []uint64) {
-	if r := stateOf(ctx); r != nil {
+	r := stateOf(ctx)
+	if r != nil {
 		if err := r.account.Refill(r.fuel(m)); err != nil {
 			r.outOfFuel = true
 			interrupt()
@@ -69,16 +70,31 @@ func slice(ctx context.Context, m api.Module, _ []uint64) {
 	} else if c := counter(m); int64(c.Get()) < 0 { // a boot, which nobody pays for
 		c.Set(Slice)
 	}
-	Yield(ctx)
+	yield(ctx, r)
 }
 
-// Yield lets other goroutines run, and ends the guest if its run is over. Host
-// functions that work for more than a millisecond call it in between.
-func Yield(ctx context.Context) {
+// turn is how long a guest computes before it lets others run. Goroutines that are
+// not guests keep a processor for 10 ms, so a guest that gave it back with every
+// slice would get next to nothing beside, say, the compilation of an interpreter;
+// much longer turns would keep others waiting where many guests compute.
+const turn = time.Millisecond
+
+// Yield lets other goroutines run if it is their turn, and ends the guest if its run
+// is over. Host functions that work for more than a millisecond call it in between.
+func Yield(ctx context.Context) { yield(ctx, stateOf(ctx)) }
+
+func yield(ctx context.Context, r *Run) {
 	if ctx.Err() != nil {
 		interrupt()
 	}
-	runtime.Gosched()
+	if r == nil {
+		runtime.Gosched()
+		return
+	}
+	if now := time.Now(); now.Sub(r.turn) >= turn {
+		runtime.Gosched()
+		r.turn = time.Now()
+	}
 }
 
 // counter finds the fuel counter of an instance.

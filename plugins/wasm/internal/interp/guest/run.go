@@ -47,6 +47,7 @@ type Run struct {
 	account   *meter.Account
 	counter   api.MutableGlobal // of the instance; nil until it is known
 	outOfFuel bool
+	turn      time.Time // when it last let others run
 	outputErr error
 }
 
