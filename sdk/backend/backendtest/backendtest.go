@@ -199,7 +199,8 @@ func (k *kit) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// within runs f and fails when it does not return in time.
+// within runs f and fails when it does not return in time. So f, which may return
+// when the test is over, leaves what it found to be looked at behind within.
 func (k *kit) within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -47,11 +47,11 @@ func (k *kit) ended(t *testing.T, ctx context.Context, want error) {
 		"Remove":   func() error { return k.b.Remove(ctx, ref, data("absent")) },
 		"ReadFile": func() error { return k.readAll(ctx, ref, path) },
 	} {
-		k.within(t, name, func() {
-			if err := call(); err != nil && !errors.Is(err, want) {
-				t.Errorf("%s: %v, want success or %v", name, err, want)
-			}
-		})
+		var err error
+		k.within(t, name, func() { err = call() })
+		if err != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %v, want success or %v", name, err, want)
+		}
 	}
 }
 
@@ -92,12 +92,12 @@ func (k *kit) contextExec(t *testing.T) {
 			return err == nil
 		})
 	}()
-	k.within(t, "Exec", func() {
-		res, err := k.b.Exec(ctx, k.execRequest(ref, "write", "begun", "x", "spin"))
-		if err == nil && res.Stop != backend.StopCanceled || err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("Exec = %+v, %v", res, err)
-		}
-	})
+	var res backend.ExecResult
+	var err error
+	k.within(t, "Exec", func() { res, err = k.b.Exec(ctx, k.execRequest(ref, "write", "begun", "x", "spin")) })
+	if err == nil && res.Stop != backend.StopCanceled || err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("Exec = %+v, %v", res, err)
+	}
 }
 
 // contextWrite: content that stops coming when the caller leaves is not stored.
@@ -110,12 +110,13 @@ func (k *kit) contextWrite(t *testing.T) {
 		<-asked
 		cancel()
 	}()
+	var err error
 	k.within(t, "WriteFile", func() {
-		_, err := k.b.WriteFile(ctx, ref, data("f"), backend.WriteOptions{}, &stuck{asked: asked, end: ctx.Done()})
-		if err == nil {
-			t.Error("a cancelled write succeeded")
-		}
+		_, err = k.b.WriteFile(ctx, ref, data("f"), backend.WriteOptions{}, &stuck{asked: asked, end: ctx.Done()})
 	})
+	if err == nil {
+		t.Error("a cancelled write succeeded")
+	}
 	if got := k.read(t, ref, data("f")); got != "kept" {
 		t.Errorf("a cancelled write replaced the file by %s", show(got))
 	}

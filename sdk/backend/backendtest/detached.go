@@ -15,12 +15,14 @@ func (k *kit) startDetached(t *testing.T, ref backend.Ref, ops ...string) string
 	t.Helper()
 	spec := k.runSpec(ref, ops...)
 	rec := &recorder{t: t}
+	runner := optional[backend.DetachedRunner](t, k)
+	var err error
 	k.within(t, "StartRun", func() {
-		err := optional[backend.DetachedRunner](t, k).StartRun(t.Context(), backend.DetachedStart{RunSpec: spec, TTL: k.Patience}, rec)
-		if err != nil {
-			t.Errorf("StartRun: %v", err)
-		}
+		err = runner.StartRun(t.Context(), backend.DetachedStart{RunSpec: spec, TTL: k.Patience}, rec)
 	})
+	if err != nil {
+		t.Errorf("StartRun: %v", err)
+	}
 	rec.over.Store(true)
 	return spec.RunID
 }
@@ -129,25 +131,26 @@ func (k *kit) optionalWatch(t *testing.T) {
 			}
 		}
 	}()
+	var err error
 	k.within(t, "Watch", func() {
-		err := w.Watch(t.Context(), ref, backend.DataDir, true, func(e backend.WatchEvent) error {
+		err = w.Watch(t.Context(), ref, backend.DataDir, true, func(e backend.WatchEvent) error {
 			if e.Path == data("sub", "f") {
 				return errListener
 			}
 			return nil
 		})
-		if !errors.Is(err, errListener) {
-			t.Errorf("Watch: %v, want the listener's error", err)
-		}
 	})
+	if !errors.Is(err, errListener) {
+		t.Errorf("Watch: %v, want the listener's error", err)
+	}
 	stop()
 	<-written
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	k.within(t, "Watch", func() {
-		err := w.Watch(ctx, ref, backend.DataDir, false, func(backend.WatchEvent) error { return nil })
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Watch: %v", err)
-		}
+		err = w.Watch(ctx, ref, backend.DataDir, false, func(backend.WatchEvent) error { return nil })
 	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Watch: %v", err)
+	}
 }

@@ -168,7 +168,7 @@ func (k *kit) stopListenerGoneAtStart(t *testing.T) {
 	rec := &recorder{onStarted: func() error { return errListener }}
 	o, err := k.try(t, t.Context(), k.runSpec(k.sandbox(t), "spin"), rec)
 	if err == nil && o.Stop != backend.StopCanceled {
-		t.Errorf("stop %q", o.Stop)
+		t.Errorf("stop %q: %+v", o.Stop, o)
 	}
 	if err != nil && !errors.Is(err, errListener) {
 		t.Errorf("err = %v", err)

@@ -94,6 +94,9 @@ func (h hostCall) After(ctx context.Context, m api.Module, _ api.FunctionDefinit
 	if r == nil || len(results) == 0 {
 		return
 	}
+	if uint32(results[0]) != 0 && ctx.Err() != nil {
+		interrupt() // or the program would take the end of its run for an error
+	}
 	if r.refused != 0 {
 		results[0] = uint64(r.refused)
 		return

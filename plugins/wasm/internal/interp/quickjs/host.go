@@ -64,8 +64,10 @@ func (v *vm) charge(units int64) {
 	}
 }
 
-// throw throws a string, which the library makes a proper error of.
+// throw throws a string, which the library makes a proper error of. If the run is
+// over, that is why something failed, and the guest does not go on.
 func (v *vm) throw(code string) uint64 {
+	guest.Yield(v.ctx)
 	s := v.newString(code)
 	v.free(v.call("qjs_throw", s))
 	v.free(s)
