@@ -117,8 +117,8 @@ var work = []struct{ name, py, js string }{
 	},
 }
 
-// BenchmarkRun: one client, one run after another.
-func BenchmarkRun(b *testing.B) {
+// BenchmarkRequest: one client, one run after another.
+func BenchmarkRequest(b *testing.B) {
 	s := benchServer(b)
 	for _, w := range work {
 		for _, l := range []struct{ lang, code, native, flag string }{
@@ -142,10 +142,10 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkParallel: many clients at once, each with its next run as soon as the
+// BenchmarkClients: many clients at once, each with its next run as soon as the
 // last is answered. RSS is that of the server's whole process tree at the end; what
 // fewer clients made it take is part of it.
-func BenchmarkParallel(b *testing.B) {
+func BenchmarkClients(b *testing.B) {
 	s := benchServer(b)
 	for _, clients := range []int{1, 8, 32, 128} {
 		b.Run(strconv.Itoa(clients)+"/caisson", func(b *testing.B) {

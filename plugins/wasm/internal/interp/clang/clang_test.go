@@ -45,6 +45,14 @@ func TestPrograms(t *testing.T) {
 			name: "scanf", in: "3 4.5 word\n", stdout: "3 4.5 word, then -1\n",
 			source: "#include <stdio.h>\nint main() { int i; double d; char s[9]; scanf(\"%d %lf %8s\", &i, &d, s); printf(\"%d %g %s, then %d\\n\", i, d, s, scanf(\"%d\", &i)); }",
 		},
+		{
+			name: "deep constant expressions", cpp: true, stdout: "500 900 300\n",
+			source: "#include <cstdio>\nconstexpr int f(int n) { return n ? f(n - 1) + 1 : 0; }\ntemplate<int N> struct F { static const int v = F<N-1>::v + 1; };\ntemplate<> struct F<0> { static const int v = 0; };\nint main() { constexpr int c = f(500); std::printf(\"%d %d %d\\n\", c, int(F<900>::v), int(F<300>::v)); }",
+		},
+		{
+			name: "long expressions", stdout: "2000 5\n",
+			source: "#include <stdio.h>\nint main(int c, char **v) { printf(\"%d %d\\n\", c - 1" + strings.Repeat(" + c", 2000) + ", " + strings.Repeat("(", 250) + "5" + strings.Repeat(")", 250) + "); }",
+		},
 		{name: "end of input", stdout: "-1\n", source: "#include <stdio.h>\nint main() { printf(\"%d\\n\", getchar()); }"},
 		{
 			name: "strings and sorting", stdout: "a,b,c 1 3 5\n",

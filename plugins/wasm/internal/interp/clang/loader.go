@@ -170,7 +170,7 @@ func (l *loader) open(ctx context.Context) (_ *tools, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if *f.to, err = guest.Load(ctx, l.cfg.CacheDir, wasm, meter.Options{Unstable: true}); err != nil {
+		if *f.to, err = guest.Load(ctx, l.cfg.CacheDir, wasm, meter.Options{Unstable: true, Exports: toolExports}); err != nil {
 			return nil, fmt.Errorf("clang: %s: %w", f.name, err)
 		}
 	}

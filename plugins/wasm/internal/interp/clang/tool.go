@@ -8,12 +8,14 @@ import (
 	"os"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	esys "github.com/tetratelabs/wazero/experimental/sys"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
 
 // Bounds of one run of a tool. They do not depend on the limits of the program that
@@ -73,10 +75,39 @@ func invoke(ctx context.Context, r *guest.Run, m *codecache.Module, argv []strin
 		return guest.Result{}, fmt.Errorf("clang: instantiate: %w", err)
 	}
 	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
+	if err := moveStack(inst); err != nil {
+		return guest.Result{}, err
+	}
 	r.Begin()
 	_, err = inst.ExportedFunction("_start").Call(callCtx)
 	code, exited := guest.Exit(err)
 	return r.Outcome(ctx, exited || err == nil, code, err), nil
+}
+
+// toolStackBytes is the size of a tool's C stack. Their own have 256 KiB and lie above
+// their data, which what recurses deeper, as compilers do for nested expressions and
+// templates, would overwrite.
+const toolStackBytes = 8 << 20
+
+const exportStackPointer = "caisson_stack_pointer"
+
+// toolExports has the pointer to the C stack, which in both tools is the one global.
+var toolExports = []meter.Export{{Name: exportStackPointer, Kind: meter.Global, Index: 0}}
+
+// moveStack gives a new instance of a tool its larger stack, behind its data. The
+// tools' allocator takes new memory from the end when it needs some, so that it never
+// sees the stack. A program of a user's has no such export and is left as it is.
+func moveStack(inst api.Module) error {
+	sp, ok := inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal)
+	if !ok {
+		return nil
+	}
+	mem := inst.Memory()
+	if _, ok := mem.Grow(toolStackBytes >> 16); !ok {
+		return errors.New("clang: no memory for the stack of a tool")
+	}
+	sp.Set(uint64(mem.Size()))
+	return nil
 }
 
 // sources are the directories of a run as tools see them: read-only.

@@ -15,6 +15,9 @@ const (
 	wasiFault = 21
 	wasiInval = 28
 	wasiIO    = 29
+	// wazero says the first where two mounts are involved, systems the second.
+	wasiNoSys       = 52
+	wasiCrossDevice = 75
 )
 
 // instantiateWASI adds WASI preview 1 to a runtime: wazero's, with a
@@ -50,7 +53,10 @@ var errnoFunctions = map[string]bool{
 // newHostCall makes the listener of a function.
 func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
 	name := def.Name()
-	return hostCall{charges[name], errnoFunctions[name], name == "fd_close", vectors[name], name == "fd_renumber"}
+	return hostCall{
+		charge: charges[name], errno: errnoFunctions[name], closes: name == "fd_close", vectors: vectors[name],
+		renumbers: name == "fd_renumber", crosses: name == "path_rename" || name == "path_link",
+	}
 }
 
 // hostCall charges a call of a WASI function. Where errno is set it also replaces
@@ -64,6 +70,7 @@ type hostCall struct {
 	closes    bool
 	vectors   bool
 	renumbers bool
+	crosses   bool // takes two directories, which may be of two mounts
 }
 
 // noDescriptor is one that no guest has open.
@@ -104,6 +111,9 @@ func (h hostCall) After(ctx context.Context, m api.Module, _ api.FunctionDefinit
 	if h.charge.done > 0 && uint32(results[0]) == 0 {
 		n, _ := m.Memory().ReadUint32Le(r.done)
 		r.Charge(m, max(h.charge.each, ByteUnits)*int64(n))
+	}
+	if h.crosses && uint32(results[0]) == wasiNoSys {
+		results[0] = wasiCrossDevice // programs copy when they are told so
 	}
 	if h.errno && r.errno != 0 && uint32(results[0]) == wasiIO {
 		results[0] = uint64(r.errno)
