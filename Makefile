@@ -159,11 +159,11 @@ $(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(call files,$(CORE_PACKS))
 ## Quality --------------------------------------------------------------------
 
 test: build packs clients ## run every test, published clients included
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test -timeout 20m $(TESTFLAGS) ./...
 
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
-	env -u CGO_ENABLED $(GO) test -race $(TESTFLAGS) ./...
+	env -u CGO_ENABLED $(GO) test -race -timeout 20m $(TESTFLAGS) ./...
 
 lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 	@$(need-npm)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -82,6 +83,9 @@ type out struct {
 // everything must be there it fails.
 func need(t testing.TB, interpreter string) {
 	t.Helper()
+	if optional := []string{"php", "ruby", "clang", "clang++"}; raceEnabled && testing.Short() && slices.Contains(optional, interpreter) {
+		t.Skip("compiling this interpreter takes minutes with the race detector")
+	}
 	for _, l := range shared.Languages() {
 		if l.Interpreter == interpreter && l.Missing != "" {
 			if os.Getenv("CAISSON_CI") != "" {

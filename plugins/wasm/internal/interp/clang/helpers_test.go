@@ -38,6 +38,9 @@ const packsDir = "../../../packs"
 // toolchain returns the shared toolchain, or skips the test.
 func toolchain(t testing.TB) *Toolchain {
 	t.Helper()
+	if raceEnabled && testing.Short() {
+		t.Skip("compiling the compiler takes minutes with the race detector")
+	}
 	if shared != nil {
 		return shared
 	}
