@@ -1,0 +1,5 @@
+//go:build !race
+
+package clang
+
+const raceEnabled = false
