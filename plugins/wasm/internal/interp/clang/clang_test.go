@@ -249,6 +249,7 @@ int main() { return F<20, 1>::v; }`
 
 // What is no program is refused as a shell would.
 func TestNoProgram(t *testing.T) {
+	toolchain(t)
 	s := newSandbox(t)
 	module := "\x00asm\x01\x00\x00\x00"
 	for name, content := range map[string]string{
