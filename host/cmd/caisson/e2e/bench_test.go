@@ -56,8 +56,13 @@ func benchServer(b *testing.B) *server {
 	s := newPlace(b, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0").serve(b).ready(b)
 	s.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 256
 	b.Cleanup(func() { s.stop(b) })
-	for _, lang := range []string{"py", "js"} {
-		s.bench(b, lang, "0")
+	// Further interpreters compile in the background; until they have, nothing that is
+	// measured would mean anything.
+	for _, lang := range []string{"py", "js", "rb", "php"} {
+		s.eventually(b, lang+" runs or is not installed", func() bool {
+			r, err := s.request(context.Background(), http.MethodPost, "/v1/exec", s.key, `{"lang":"`+lang+`","code":"0"}`)
+			return err == nil && (r.status == http.StatusOK || r.status == http.StatusBadRequest)
+		})
 	}
 	return s
 }
@@ -81,10 +86,13 @@ func (s *server) bench(b *testing.B, lang, code string) {
 
 // native starts an interpreter on a program, and skips where there is none.
 func native(b *testing.B, program, flag, code string) func() {
-	path, err := exec.LookPath(program)
+	// What is on PATH may be a script that looks for the interpreter.
+	self := map[string]string{"python3": "import sys; print(sys.executable)", "node": "console.log(process.execPath)"}
+	out, err := exec.Command(program, flag, self[program]).Output()
 	if err != nil {
 		b.Skip(err)
 	}
+	path := strings.TrimSpace(string(out))
 	dir := b.TempDir()
 	return func() {
 		cmd := exec.Command(path, flag, code)
@@ -147,7 +155,7 @@ func BenchmarkRequest(b *testing.B) {
 // fewer clients made it take is part of it.
 func BenchmarkClients(b *testing.B) {
 	s := benchServer(b)
-	for _, clients := range []int{1, 8, 32, 128} {
+	for _, clients := range []int{1, 8, 32} {
 		b.Run(strconv.Itoa(clients)+"/caisson", func(b *testing.B) {
 			parallel(b, clients, func() { s.bench(b, "py", "print(1)") })
 			b.ReportMetric(float64(s.residentBytes(b))/(1<<20), "RSS-MiB")
