@@ -169,11 +169,12 @@ lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 	@$(need-npm)
 	tools/lint.sh
 
-bench: need-go build packs ## run benchmarks and write docs/performance.md; BENCH=regexp only runs
+benchmarks = $(1) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...
+bench: need-go build ## run benchmarks with every pack and write docs/performance.md; BENCH=regexp only runs
+	@$(MAKE) -s --no-print-directory packs PACKS=all
 	@$(GO) -C tools build -o ../bin/performance ./performance
-	{ $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./... && \
-		$(GO) -C runtimes/wasm/bench/compare test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m ./...; } | \
-		$(if $(filter .,$(BENCH)),bin/performance docs/performance.md,cat)
+	{ $(call benchmarks,$(GO)) && $(call benchmarks,$(GO) -C runtimes/wasm/bench/compare); } \
+		$(if $(filter .,$(BENCH)),| bin/performance docs/performance.md)
 
 fuzz: need-go ## run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)

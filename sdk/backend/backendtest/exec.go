@@ -107,7 +107,11 @@ func (k *kit) execTimeout(t *testing.T) {
 	req := k.execRequest(k.sandbox(t), "out", "begun", "spin")
 	req.Timeout = k.ShortRun
 	var res backend.ExecResult
-	k.within(t, "Exec", func() { res = k.exec(t, req) })
+	var err error
+	k.within(t, "Exec", func() { res, err = k.b.Exec(t.Context(), req) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	if res.Stop != backend.StopTimeout || res.ExitCode != -1 || string(res.Stdout) != "begun" {
 		t.Errorf("stop %q, status %d, stdout %q", res.Stop, res.ExitCode, res.Stdout)
 	}

@@ -93,12 +93,11 @@ func (k *kit) optionalTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.within(t, "the terminal's end", func() {
-		b, err := io.ReadAll(term)
-		if err != nil || !strings.Contains(string(b), "ready") {
-			t.Errorf("read %q, %v", b, err)
-		}
-	})
+	var b []byte
+	k.within(t, "the terminal's end", func() { b, err = io.ReadAll(term) })
+	if err != nil || !strings.Contains(string(b), "ready") {
+		t.Errorf("read %q, %v", b, err)
+	}
 	if code, ok := term.Exit(); code != 3 || !ok {
 		t.Errorf("exit %d, %v", code, ok)
 	}
@@ -117,18 +116,18 @@ func (k *kit) optionalTerminal(t *testing.T) {
 	if _, err := io.WriteString(term, "typed\n"); err != nil {
 		t.Errorf("Write: %v", err)
 	}
+	var all []byte
 	k.within(t, "the echo", func() {
-		var all []byte
 		buf := make([]byte, 100)
-		for !strings.Contains(string(all), "typed") {
-			n, err := term.Read(buf)
+		for err == nil && !strings.Contains(string(all), "typed") {
+			var n int
+			n, err = term.Read(buf)
 			all = append(all, buf[:n]...)
-			if err != nil {
-				t.Errorf("read %q, %v", all, err)
-				return
-			}
 		}
 	})
+	if err != nil {
+		t.Errorf("read %q, %v", all, err)
+	}
 	if _, ok := term.Exit(); ok {
 		t.Error("it has ended although it waits for input")
 	}

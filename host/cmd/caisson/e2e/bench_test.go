@@ -53,7 +53,8 @@ func (l *latencies) report(b *testing.B) {
 // benchServer is a server without limits that a benchmark would run into, with
 // something run in each language.
 func benchServer(b *testing.B) *server {
-	s := newPlace(b, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0").serve(b).ready(b)
+	p := newPlace(b, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
+	s := p.serve(b, "--config", p.config(b, "queue: {tenant_waiting: 256}\n")).ready(b)
 	s.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 256
 	b.Cleanup(func() { s.stop(b) })
 	// Further interpreters compile in the background; until they have, nothing that is
@@ -155,7 +156,7 @@ func BenchmarkRequest(b *testing.B) {
 // fewer clients made it take is part of it.
 func BenchmarkClients(b *testing.B) {
 	s := benchServer(b)
-	for _, clients := range []int{1, 8, 32} {
+	for _, clients := range []int{1, 8, 32, 128} {
 		b.Run(strconv.Itoa(clients)+"/caisson", func(b *testing.B) {
 			parallel(b, clients, func() { s.bench(b, "py", "print(1)") })
 			b.ReportMetric(float64(s.residentBytes(b))/(1<<20), "RSS-MiB")

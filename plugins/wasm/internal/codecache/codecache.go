@@ -140,7 +140,9 @@ func (j job) compile(ctx context.Context, rw rewritten, cache wazero.Compilation
 			m = nil
 		}
 	}()
-	if m.Code, err = m.Runtime.CompileModule(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), rw.module); err != nil {
+	// With one worker wazero does not look at the context.
+	workers := max(2, runtime.GOMAXPROCS(0))
+	if m.Code, err = m.Runtime.CompileModule(experimental.WithCompilationWorkers(ctx, workers), rw.module); err != nil {
 		return m, fmt.Errorf("compile module: %w", err)
 	}
 	return m, nil

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 	esys "github.com/tetratelabs/wazero/experimental/sys"
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 
@@ -75,8 +74,8 @@ func invoke(ctx context.Context, r *guest.Run, m *codecache.Module, argv []strin
 		return guest.Result{}, fmt.Errorf("clang: instantiate: %w", err)
 	}
 	defer func() { _ = inst.Close(context.WithoutCancel(ctx)) }()
-	if err := moveStack(inst); err != nil {
-		return guest.Result{}, err
+	if err := guest.MoveStack(inst, exportStackPointer, toolStackBytes); err != nil {
+		return guest.Result{}, fmt.Errorf("clang: %w", err)
 	}
 	r.Begin()
 	_, err = inst.ExportedFunction("_start").Call(callCtx)
@@ -93,22 +92,6 @@ const exportStackPointer = "caisson_stack_pointer"
 
 // toolExports has the pointer to the C stack, which in both tools is the one global.
 var toolExports = []meter.Export{{Name: exportStackPointer, Kind: meter.Global, Index: 0}}
-
-// moveStack gives a new instance of a tool its larger stack, behind its data. The
-// tools' allocator takes new memory from the end when it needs some, so that it never
-// sees the stack. A program of a user's has no such export and is left as it is.
-func moveStack(inst api.Module) error {
-	sp, ok := inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal)
-	if !ok {
-		return nil
-	}
-	mem := inst.Memory()
-	if _, ok := mem.Grow(toolStackBytes >> 16); !ok {
-		return errors.New("clang: no memory for the stack of a tool")
-	}
-	sp.Set(uint64(mem.Size()))
-	return nil
-}
 
 // sources are the directories of a run as tools see them: read-only.
 func sources(r *guest.Run) []mount {

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
@@ -81,21 +82,10 @@ func (b Build) startMemory(m *codecache.Module) int64 {
 	return int64(m.Code.ExportedMemories()["memory"].Min())*region.PageBytes + b.stackBytes + startBytes
 }
 
-// moveStack gives a new instance a larger stack, behind its static data. The
-// allocator takes new memory from the end when it needs some, so that it never sees
-// the stack.
+// moveStack gives a new instance the build's stack, if it is not the module's own.
 func (b Build) moveStack(inst api.Module) error {
-	sp, ok := inst.ExportedGlobal(b.stackPointer).(api.MutableGlobal)
-	if !ok {
-		return fmt.Errorf("%q is no exported global that can be set", b.stackPointer)
-	}
 	if b.stackBytes == 0 {
 		return nil
 	}
-	mem := inst.Memory()
-	if _, ok := mem.Grow(uint32(b.stackBytes / region.PageBytes)); !ok {
-		return errors.New("the memory limit is below the interpreter's own needs")
-	}
-	sp.Set(uint64(mem.Size()))
-	return nil
+	return guest.MoveStack(inst, b.stackPointer, b.stackBytes)
 }

@@ -181,7 +181,7 @@ func (m *Machine) Start(r *guest.Run, argv []string, env map[string]string) (*In
 	}
 	inst.bind(r)
 	if err := inst.writeData(); err != nil {
-		return nil, errors.Join(err, inst.Close(context.Background()))
+		return nil, errors.Join(err, inst.release(context.Background()))
 	}
 	return inst, nil
 }
@@ -207,7 +207,9 @@ func (m *Machine) fill(limit int64) (*Instance, error) {
 		return nil, err
 	}
 	if err := m.image.restore(inst, m.choice.COW); err != nil {
-		return nil, errors.Join(err, inst.Close(context.Background()))
+		// Not Close: the keeper would be told that the machine is used, and try again
+		// at once.
+		return nil, errors.Join(err, inst.release(context.Background()))
 	}
 	return inst, nil
 }
@@ -240,9 +242,14 @@ func (i *Instance) bind(r *guest.Run) {
 
 // Close ends the instance and gives its memory back. No code of it may be running.
 func (i *Instance) Close(ctx context.Context) error {
+	err := i.release(ctx)
+	i.machine.used()
+	return err
+}
+
+func (i *Instance) release(ctx context.Context) error {
 	err := i.Module.Close(context.WithoutCancel(ctx))
 	i.machine.cfg.Regions.Put(i.region, i.next)
-	i.machine.used()
 	return err
 }
 

@@ -293,6 +293,22 @@ func TestInstancesWaitAndAreGivenUp(t *testing.T) {
 	})
 }
 
+// An instance that cannot be made is no use of the machine: the keeper, told of one,
+// would try again at once and for ever.
+func TestFailureIsNoUse(t *testing.T) {
+	f := newFixture(t, Host{})
+	m := f.machine()
+	f.close(m) // and the keeper with it
+	m.wasUsed()
+	m.cfg.Globals = []string{"absent"}
+	if _, err := m.fill(0); err == nil {
+		t.Fatal("an instance without its global was made")
+	}
+	if m.wasUsed() {
+		t.Error("the failure counts as use")
+	}
+}
+
 func TestBootFails(t *testing.T) {
 	f := newFixture(t, Host{CacheDir: t.TempDir()})
 	failure := errors.New("no boot")

@@ -146,7 +146,7 @@ func (p *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 	}
 	defer func() { _ = inst.Close(ctx) }()
 	callCtx := r.Context(ctx)
-	if err := moveStack(inst); err != nil {
+	if err := guest.MoveStack(inst, exportStackPointer, stackBytes); err != nil {
 		return guest.Result{}, fmt.Errorf("php: %w", err)
 	}
 	r.Begin()
@@ -196,20 +196,4 @@ func bailedOut(err error) bool {
 func (p *Interpreter) heapLimit(n int64) int64 {
 	const piece = 2 << 20
 	return max(piece, (n-p.MinMemoryBytes()+startBytes)/(2*piece)*piece)
-}
-
-// moveStack gives a new instance a larger stack behind its static data. The
-// allocator takes new memory from the end when it needs some, so that it never sees
-// the stack.
-func moveStack(inst api.Module) error {
-	mem := inst.Memory()
-	sp, ok := inst.ExportedGlobal(exportStackPointer).(api.MutableGlobal)
-	if !ok {
-		return errors.New("global 0 is no stack pointer")
-	}
-	if _, ok := mem.Grow(stackBytes / region.PageBytes); !ok {
-		return errors.New("the memory limit is below the interpreter's own needs")
-	}
-	sp.Set(uint64(mem.Size()))
-	return nil
 }
