@@ -10,11 +10,12 @@ DATA     ?= data
 PACKS    ?= core
 BENCH    ?= .
 FUZZTIME ?= 10s
+SOAKTIME ?= 10m
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help build run test race lint bench fuzz generate packs known-packs cpython clients clean need-go
+.PHONY: help build run test race lint bench fuzz soak generate packs known-packs cpython clients clean need-go
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -178,6 +179,10 @@ bench: need-go build ## run benchmarks with every pack and write docs/performanc
 
 fuzz: need-go ## run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)
+
+soak: build ## run every soak test and every fuzz target for SOAKTIME (10m) each
+	@$(MAKE) -s --no-print-directory packs PACKS=all
+	tools/soak.sh $(SOAKTIME)
 
 need-go:
 	@command -v $(GO) >/dev/null || { \

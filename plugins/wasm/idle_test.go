@@ -13,7 +13,13 @@ import (
 // resident is the memory of the plugin in bytes.
 func resident(b testing.TB, p *process.Process) int64 {
 	b.Helper()
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.PID()))
+	return residentOf(b, fmt.Sprint(p.PID()))
+}
+
+// residentOf is the memory of the process that has this name below /proc.
+func residentOf(b testing.TB, process string) int64 {
+	b.Helper()
+	statm, err := os.ReadFile("/proc/" + process + "/statm")
 	if err != nil {
 		b.Skip("the system does not tell")
 	}
