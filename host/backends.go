@@ -39,7 +39,10 @@ func (b *backends) Named(ctx context.Context, tenant, config string) (session.Ta
 	if err != nil {
 		return session.Target{}, fmt.Errorf("sandbox config %q: %w", config, err)
 	}
-	t := session.Target{Config: c.ID, Backend: g.backend, Info: g.info, Release: sync.OnceFunc(g.release)}
+	t := session.Target{
+		Config: c.ID, Backend: g.backend, Info: g.info,
+		Languages: g.offers[c.ID].languages(ctx), Release: sync.OnceFunc(g.release),
+	}
 	if !g.info.Has(backend.CapShared) {
 		t.Node = b.node
 	}

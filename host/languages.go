@@ -82,7 +82,7 @@ type Offer struct {
 func (h *Host) Offers(t session.Target) []Offer {
 	out := make([]Offer, len(h.languages.rows))
 	for i, r := range h.languages.rows {
-		s := supportFor(r.Language, t.Info.Languages)
+		s := supportFor(r.Language, t.Languages)
 		out[i] = Offer{Language: r.Language, Toolchain: s.Toolchain, Version: s.Version, Missing: s.Missing}
 	}
 	return out
@@ -176,7 +176,7 @@ func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []s
 		return "", "", plan, h.languageError(t, lang, "")
 	}
 	row := h.languages.rows[i]
-	support := supportFor(row.Language, t.Info.Languages)
+	support := supportFor(row.Language, t.Languages)
 	if support.Missing != "" {
 		return "", "", plan, h.languageError(t, row.ID, support.Missing)
 	}

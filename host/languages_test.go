@@ -41,12 +41,12 @@ func tables() *Host {
 	return h
 }
 
-var target = session.Target{Info: backend.Info{Languages: []backend.LanguageSupport{
+var target = session.Target{Languages: []backend.LanguageSupport{
 	{ID: "py", Toolchain: "cpython", Version: "3.11"},
 	{ID: "py", Toolchain: "pypy", Missing: "run make packs"},
 	{ID: "js", Toolchain: "quickjs"},
 	{ID: "ts", Toolchain: "deno", Missing: "run make packs"},
-}}}
+}}
 
 func TestOffers(t *testing.T) {
 	var got []string

@@ -155,12 +155,14 @@ func (s *supervisor) launch(ctx context.Context) (_ *generation, err error) {
 	if err := checkInfo(s.found, info); err != nil {
 		return nil, err
 	}
+	offers := make(map[string]*offering, len(s.configs))
 	for _, c := range s.configs {
 		if err := b.OpenConfig(ctx, c.ID, c.Config); err != nil {
 			return nil, fmt.Errorf("open config %q: %w", c.ID, err)
 		}
+		offers[c.ID] = &offering{backend: b, config: c.Config, now: s.now, presumed: info.Languages}
 	}
-	return &generation{proc: proc, backend: b, info: info, idle: make(chan struct{})}, nil
+	return &generation{proc: proc, backend: b, info: info, offers: offers, idle: make(chan struct{})}, nil
 }
 
 // status is how the plugin is now.
@@ -208,6 +210,7 @@ type generation struct {
 	proc    *process.Process
 	backend backend.Backend
 	info    backend.Info
+	offers  map[string]*offering // by the id of the config
 
 	mu      sync.Mutex
 	refs    int

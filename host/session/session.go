@@ -57,6 +57,9 @@ type Target struct {
 	Node    string
 	Backend backend.Backend
 	Info    backend.Info
+	// Languages are what programs may be written in on this config, as far as is
+	// known; Info has what the plugin can do at best.
+	Languages []backend.LanguageSupport
 	// Release is never nil and may be called more than once.
 	Release func()
 }
