@@ -65,6 +65,7 @@ var libraries = map[string][]string{
 	"google.golang.org/grpc":                {"sdk/backend", "runtimes/process", "internal/pluginwire"},
 	"github.com/tetratelabs/wazero":         {"runtimes/wasm", "plugins/wasm"},
 	"github.com/evanw/esbuild":              {"plugins/wasm"},
+	"github.com/docker/docker":              {"plugins/docker"},
 	"mvdan.cc/sh":                           {"plugins/wasm"},
 	"github.com/benhoyt/goawk":              {"plugins/wasm"},
 	"github.com/itchyny/gojq":               {"plugins/wasm"},
