@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
-	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
@@ -45,7 +45,7 @@ type Host struct {
 	o         Options
 	log       hclog.Logger
 	registry  *registry
-	sessions  *session.Sessions
+	sessions  *minted.Sessions
 	languages languages
 	policies  []boundPolicy
 	backends  *backends
@@ -91,7 +91,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := errors.Join(err, <-started); err != nil {
 		return nil, err
 	}
-	h.sessions = session.New(session.Options{
+	h.sessions = minted.New(minted.Options{
 		Keys: o.Keys, Targets: h.backends, Deployment: o.Deployment,
 		Clocks: o.Config.Clocks, Log: h.log.Named("session"), Now: o.Now,
 	})
@@ -232,7 +232,7 @@ func (h *Host) Close(ctx context.Context) error {
 }
 
 // Sessions finds, makes and ends sessions.
-func (h *Host) Sessions() *session.Sessions { return h.sessions }
+func (h *Host) Sessions() *minted.Sessions { return h.sessions }
 
 // Keys make and check ids.
 func (h *Host) Keys() *identity.Keys { return h.o.Keys }

@@ -1,6 +1,7 @@
-// Package session keeps what callers hold: a session, which is a sandbox. There
-// is no session table: the provider's listing is the truth, the sandbox's
-// metadata says who owns it, and the id carries whom to ask.
+// Package session is what callers hold: a session, which is a sandbox. It has the
+// words that all parts of session keeping share, and Manager, which binds
+// sandboxes to sessions that an embedding program names. Sessions whose ids
+// Caisson hands out are those of package minted.
 //
 // It does not know HTTP, languages or money.
 package session

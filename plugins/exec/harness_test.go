@@ -18,6 +18,7 @@ import (
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/ledger"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/caisson-run/caisson/sdk/policy"
@@ -33,7 +34,7 @@ type rig struct {
 	*Interpreter
 	t        *testing.T
 	shells   *shells
-	sessions *session.Sessions
+	sessions *minted.Sessions
 	keys     *identity.Keys
 	ledger   *ledger.Ledger
 	log      *logged
@@ -172,7 +173,7 @@ func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 
 // restart forgets what a process remembers of sessions.
 func (r *rig) restart() {
-	r.sessions = session.New(session.Options{Keys: r.keys, Targets: r, Deployment: "test", Now: r.clock.now})
+	r.sessions = minted.New(minted.Options{Keys: r.keys, Targets: r, Deployment: "test", Now: r.clock.now})
 }
 
 // The rig is the session.Targets of its configs.
@@ -195,7 +196,7 @@ func (r *rig) Configs(string) []string {
 
 // The rig is the entry's services.
 
-func (r *rig) Sessions() *session.Sessions { return r.sessions }
+func (r *rig) Sessions() *minted.Sessions { return r.sessions }
 func (r *rig) Keys() *identity.Keys        { return r.keys }
 func (r *rig) Ready(context.Context) error { return r.ready }
 

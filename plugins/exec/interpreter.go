@@ -11,6 +11,7 @@ import (
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -113,7 +114,7 @@ func def[T comparable](p *T, v T) {
 
 // services is what the interpreter needs of a host. *host.Host implements it.
 type services interface {
-	Sessions() *session.Sessions
+	Sessions() *minted.Sessions
 	Keys() *identity.Keys
 	Limits(t session.Target, want backend.Limits) backend.Limits
 	Offers(t session.Target) []host.Offer

@@ -1,4 +1,4 @@
-package session
+package minted
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"go.uber.org/goleak"
 )
@@ -14,16 +15,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	alice   = Owner{Tenant: "acme", User: "alice"}
-	mallory = Owner{Tenant: "evil", User: "mallory"}
-	keyed   = Owner{Tenant: "brand", KeyID: "k1"}
+	alice   = session.Owner{Tenant: "acme", User: "alice"}
+	mallory = session.Owner{Tenant: "evil", User: "mallory"}
+	keyed   = session.Owner{Tenant: "brand", KeyID: "k1"}
 )
 
 func TestSessionIsFoundOnEveryKindOfProvider(t *testing.T) {
 	for _, config := range []string{"main", "other"} {
 		t.Run(config, func(t *testing.T) {
 			s, d, _ := setup(t)
-			id := create(t, s, alice, config, CreateOptions{Origin: OriginExec, Labels: map[string]string{"k": "v"}})
+			id := create(t, s, alice, config, session.CreateOptions{Origin: session.OriginExec, Labels: map[string]string{"k": "v"}})
 			x, err := s.Lookup(t.Context(), alice, id)
 			if err != nil {
 				t.Fatal(err)
@@ -47,28 +48,28 @@ func TestSessionIsFoundOnEveryKindOfProvider(t *testing.T) {
 
 func TestOwnership(t *testing.T) {
 	s, _, _ := setup(t)
-	ofAlice := create(t, s, alice, "main", CreateOptions{Origin: OriginExec})
-	ofKey := create(t, s, keyed, "main", CreateOptions{Origin: OriginExec, Labels: map[string]string{labelKey: "forged"}})
-	underKey := create(t, s, Owner{Tenant: "acme", KeyID: "k1"}, "main", CreateOptions{Origin: OriginUpload})
+	ofAlice := create(t, s, alice, "main", session.CreateOptions{Origin: session.OriginExec})
+	ofKey := create(t, s, keyed, "main", session.CreateOptions{Origin: session.OriginExec, Labels: map[string]string{labelKey: "forged"}})
+	underKey := create(t, s, session.Owner{Tenant: "acme", KeyID: "k1"}, "main", session.CreateOptions{Origin: session.OriginUpload})
 	for _, c := range []struct {
 		name  string
-		owner Owner
+		owner session.Owner
 		id    string
 		found bool
 	}{
 		{"own", alice, ofAlice, true},
-		{"colleague", Owner{Tenant: "acme", User: "bob"}, ofAlice, true},
+		{"colleague", session.Owner{Tenant: "acme", User: "bob"}, ofAlice, true},
 		{"other tenant", mallory, ofAlice, false},
-		{"no tenant", Owner{}, ofAlice, false},
+		{"no tenant", session.Owner{}, ofAlice, false},
 		{"service key, session of a bearer", keyed, ofAlice, false},
 		{"service key, own", keyed, ofKey, true},
 		{"service key, session of a bearer under that key", keyed, underKey, true},
-		{"another service key", Owner{Tenant: "brand2", KeyID: "k2"}, ofKey, false},
-		{"a forged label does not help", Owner{Tenant: "evil", KeyID: "forged"}, ofKey, false},
+		{"another service key", session.Owner{Tenant: "brand2", KeyID: "k2"}, ofKey, false},
+		{"a forged label does not help", session.Owner{Tenant: "evil", KeyID: "forged"}, ofKey, false},
 		{"bearer only, session of the brand", alice, ofKey, false},
 	} {
 		x, err := s.Lookup(t.Context(), c.owner, c.id)
-		if (err == nil) != c.found || (err != nil && !errors.Is(err, ErrNotFound)) {
+		if (err == nil) != c.found || (err != nil && !errors.Is(err, session.ErrNotFound)) {
 			t.Errorf("%s: err = %v, want found %v", c.name, err, c.found)
 		}
 		if err == nil {
@@ -83,7 +84,7 @@ func TestUnissuedIDsAskNobody(t *testing.T) {
 		p.fault = func(op string) error { t.Errorf("the provider was asked: %s", op); return nil }
 	}
 	for _, id := range []string{"", "../../etc/passwd", "m_aaaaaaaaaaaaaaaaaaaaaaaa", strings.Repeat("A", 21)} {
-		if _, err := s.Lookup(t.Context(), alice, id); !errors.Is(err, ErrNotFound) {
+		if _, err := s.Lookup(t.Context(), alice, id); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("Lookup(%q) = %v, want ErrNotFound", id, err)
 		}
 	}
@@ -91,8 +92,8 @@ func TestUnissuedIDsAskNobody(t *testing.T) {
 
 func TestProviderThatIgnoresTheFilterIsNotBelieved(t *testing.T) {
 	s, d, _ := setup(t)
-	create(t, s, mallory, "other", CreateOptions{Origin: OriginExec})
-	id := create(t, s, alice, "other", CreateOptions{Origin: OriginExec})
+	create(t, s, mallory, "other", session.CreateOptions{Origin: session.OriginExec})
+	id := create(t, s, alice, "other", session.CreateOptions{Origin: session.OriginExec})
 	p := d.providers["other"]
 	p.careless = true
 	x, err := s.Lookup(t.Context(), alice, id)
@@ -114,7 +115,7 @@ func TestProviderThatIgnoresTheFilterIsNotBelieved(t *testing.T) {
 func TestDoubtIsNotAbsence(t *testing.T) {
 	for _, config := range []string{"main", "other"} {
 		s, d, _ := setup(t)
-		id := create(t, s, alice, config, CreateOptions{Origin: OriginExec})
+		id := create(t, s, alice, config, session.CreateOptions{Origin: session.OriginExec})
 		for _, fault := range []error{
 			&backend.Error{Kind: backend.KindUnavailable},
 			&backend.Error{Kind: backend.KindNotFound, Subject: backend.SubjectSandbox, Plane: backend.PlaneData},
@@ -123,7 +124,7 @@ func TestDoubtIsNotAbsence(t *testing.T) {
 		} {
 			d.providers[config].fault = func(string) error { return fault }
 			_, err := s.Lookup(t.Context(), alice, id)
-			if err == nil || errors.Is(err, ErrNotFound) || !errors.Is(err, fault) {
+			if err == nil || errors.Is(err, session.ErrNotFound) || !errors.Is(err, fault) {
 				t.Errorf("%s: Lookup with %v = %v", config, fault, err)
 			}
 		}
@@ -133,7 +134,7 @@ func TestDoubtIsNotAbsence(t *testing.T) {
 func TestOpenWakesAndReportsTheGone(t *testing.T) {
 	s, d, _ := setup(t)
 	p := d.providers["main"]
-	id := create(t, s, alice, "main", CreateOptions{Origin: OriginExec})
+	id := create(t, s, alice, "main", session.CreateOptions{Origin: session.OriginExec})
 	p.change(id, func(sb *backend.Sandbox) { sb.State = backend.StatePaused })
 	x, err := s.Open(t.Context(), alice, id)
 	if err != nil {
@@ -149,7 +150,7 @@ func TestOpenWakesAndReportsTheGone(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := s.Open(t.Context(), alice, id); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Open(t.Context(), alice, id); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("Open of a sandbox that just went = %v, want ErrNotFound", err)
 	}
 }
@@ -171,7 +172,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Create(ctx, alice, target, CreateOptions{}); !errors.Is(err, context.Canceled) {
+		if _, err := s.Create(ctx, alice, target, session.CreateOptions{}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("err = %v", err)
 		}
 		target.Release()
@@ -183,8 +184,8 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 
 func TestEnd(t *testing.T) {
 	s, d, _ := setup(t)
-	id := create(t, s, alice, "other", CreateOptions{})
-	if err := s.End(t.Context(), mallory, id); !errors.Is(err, ErrNotFound) {
+	id := create(t, s, alice, "other", session.CreateOptions{})
+	if err := s.End(t.Context(), mallory, id); !errors.Is(err, session.ErrNotFound) {
 		t.Fatalf("a stranger's End = %v", err)
 	}
 	if len(d.providers["other"].boxes) != 1 {
@@ -193,7 +194,7 @@ func TestEnd(t *testing.T) {
 	if err := s.End(t.Context(), alice, id); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.End(t.Context(), alice, id); !errors.Is(err, ErrNotFound) {
+	if err := s.End(t.Context(), alice, id); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("second End = %v, want ErrNotFound", err)
 	}
 }
@@ -230,7 +231,7 @@ func TestSweep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, d, clock := setup(t)
 			p := d.providers["main"]
-			id := create(t, s, alice, "main", CreateOptions{})
+			id := create(t, s, alice, "main", session.CreateOptions{})
 			if c.setup != nil {
 				c.setup(s, p, id)
 			}
@@ -245,7 +246,7 @@ func TestSweep(t *testing.T) {
 
 func TestSweepLeavesRunsAlone(t *testing.T) {
 	s, d, clock := setup(t)
-	id := create(t, s, alice, "main", CreateOptions{})
+	id := create(t, s, alice, "main", session.CreateOptions{})
 	release, err := s.Hold(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ func TestSweepLooksAgainAndGoesOn(t *testing.T) {
 	s, d, clock := setup(t)
 	p := d.providers["main"]
 	for range 3 {
-		create(t, s, alice, "main", CreateOptions{})
+		create(t, s, alice, "main", session.CreateOptions{})
 	}
 	clock.advance(2 * time.Hour)
 	deletes := 0
@@ -319,7 +320,7 @@ func TestHold(t *testing.T) {
 		busy = s.lanes.m["a"].refs == 3
 		s.lanes.mu.Unlock()
 	}
-	if _, err := s.Hold(t.Context(), "a"); !errors.Is(err, ErrBusy) {
+	if _, err := s.Hold(t.Context(), "a"); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("a third waiter: %v, want ErrBusy", err)
 	}
 	cancel()

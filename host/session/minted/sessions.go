@@ -1,4 +1,4 @@
-package session
+package minted
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -21,10 +22,10 @@ const cleanupTimeout = 30 * time.Second
 // Options of New.
 type Options struct {
 	Keys    *identity.Keys
-	Targets Targets
+	Targets session.Targets
 	// Deployment is stamped on every sandbox and told apart in every listing.
 	Deployment string
-	Clocks     Clocks
+	Clocks     session.Clocks
 	// MaxWaiting bounds how many runs may wait for one session; zero means 16.
 	MaxWaiting int
 	Log        hclog.Logger
@@ -51,24 +52,24 @@ func New(o Options) *Sessions {
 	if o.Log == nil {
 		o.Log = hclog.NewNullLogger()
 	}
-	if o.Clocks == (Clocks{}) {
-		o.Clocks = DefaultClocks()
+	if o.Clocks == (session.Clocks{}) {
+		o.Clocks = session.DefaultClocks()
 	}
 	return &Sessions{o: o, lanes: lanes{max: o.MaxWaiting}}
 }
 
 // Default returns where owner's next new session goes. The caller releases it.
-func (s *Sessions) Default(ctx context.Context, owner Owner) (Target, error) {
+func (s *Sessions) Default(ctx context.Context, owner session.Owner) (session.Target, error) {
 	return s.o.Targets.Default(ctx, owner.Tenant)
 }
 
 // Lookup finds a session without creating or waking anything. It returns
 // ErrNotFound for ids that were never issued, are gone, or belong to somebody
 // else; any other error means that the answer is not known.
-func (s *Sessions) Lookup(ctx context.Context, owner Owner, id string) (Session, error) {
+func (s *Sessions) Lookup(ctx context.Context, owner session.Owner, id string) (session.Session, error) {
 	route, ok := s.o.Keys.Session(id)
 	if !ok || owner.Tenant == "" {
-		return Session{}, ErrNotFound
+		return session.Session{}, session.ErrNotFound
 	}
 	var unknown error
 	for _, config := range s.o.Targets.Configs("") {
@@ -84,20 +85,20 @@ func (s *Sessions) Lookup(ctx context.Context, owner Owner, id string) (Session,
 		sb, err := s.find(ctx, target, id)
 		switch {
 		case err == nil && owns(owner, sb.Metadata):
-			return Session{ID: id, Sandbox: sb, Target: target}, nil
-		case err != nil && !errors.Is(err, ErrNotFound):
+			return session.Session{ID: id, Sandbox: sb, Target: target}, nil
+		case err != nil && !errors.Is(err, session.ErrNotFound):
 			unknown = err
 		}
 		target.Release()
 	}
 	if unknown != nil {
-		return Session{}, fmt.Errorf("look up session: %w", unknown)
+		return session.Session{}, fmt.Errorf("look up session: %w", unknown)
 	}
-	return Session{}, ErrNotFound
+	return session.Session{}, session.ErrNotFound
 }
 
 // find returns the live sandbox of a session at one provider.
-func (s *Sessions) find(ctx context.Context, t Target, id string) (backend.Sandbox, error) {
+func (s *Sessions) find(ctx context.Context, t session.Target, id string) (backend.Sandbox, error) {
 	filter := backend.ListFilter{Config: t.Config, Deployment: s.o.Deployment, Session: id}
 	var found []backend.Sandbox
 	if t.Info.Has(backend.CapNames) {
@@ -119,30 +120,30 @@ func (s *Sessions) find(ctx context.Context, t Target, id string) (backend.Sandb
 	// adopt somebody else's sandbox.
 	found = slices.DeleteFunc(found, func(sb backend.Sandbox) bool { return !filter.Matches(sb) })
 	if len(found) == 0 {
-		return backend.Sandbox{}, ErrNotFound
+		return backend.Sandbox{}, session.ErrNotFound
 	}
 	return slices.MinFunc(found, func(a, b backend.Sandbox) int { return a.Created.Compare(b.Created) }), nil
 }
 
 // owns is the ownership rule: one's own tenant, or the same service key
 // (docs/wire.md).
-func owns(o Owner, m backend.Metadata) bool {
+func owns(o session.Owner, m backend.Metadata) bool {
 	return m.Tenant == o.Tenant || (o.KeyID != "" && m.Labels[labelKey] == o.KeyID)
 }
 
 // Open finds a session and makes it ready for work, waking it if need be.
-func (s *Sessions) Open(ctx context.Context, owner Owner, id string) (Session, error) {
+func (s *Sessions) Open(ctx context.Context, owner session.Owner, id string) (session.Session, error) {
 	x, err := s.Lookup(ctx, owner, id)
 	if err != nil {
-		return Session{}, err
+		return session.Session{}, err
 	}
 	sb, err := x.Backend.Connect(ctx, x.Sandbox.Ref)
 	if err != nil {
 		x.Release()
 		if backend.ProvesGone(err) {
-			return Session{}, ErrNotFound
+			return session.Session{}, session.ErrNotFound
 		}
-		return Session{}, fmt.Errorf("connect session: %w", err)
+		return session.Session{}, fmt.Errorf("connect session: %w", err)
 	}
 	x.Sandbox = sb
 	return x, nil
@@ -151,13 +152,13 @@ func (s *Sessions) Open(ctx context.Context, owner Owner, id string) (Session, e
 // Create makes a session on target. The session takes target over: release the
 // session, not the target. On failure nothing is left behind and target is
 // still the caller's.
-func (s *Sessions) Create(ctx context.Context, owner Owner, target Target, opts CreateOptions) (Session, error) {
+func (s *Sessions) Create(ctx context.Context, owner session.Owner, target session.Target, opts session.CreateOptions) (session.Session, error) {
 	if owner.Tenant == "" {
-		return Session{}, errors.New("create session: no tenant")
+		return session.Session{}, errors.New("create session: no tenant")
 	}
 	id, err := s.o.Keys.NewSession(s.o.Keys.Route(target.Config, target.Node))
 	if err != nil {
-		return Session{}, fmt.Errorf("create session: %w", err)
+		return session.Session{}, fmt.Errorf("create session: %w", err)
 	}
 	labels := make(map[string]string, len(opts.Labels)+1)
 	for k, v := range opts.Labels {
@@ -178,14 +179,14 @@ func (s *Sessions) Create(ctx context.Context, owner Owner, target Target, opts 
 	})
 	if err != nil {
 		s.abandon(ctx, target, id, err)
-		return Session{}, fmt.Errorf("create session: %w", err)
+		return session.Session{}, fmt.Errorf("create session: %w", err)
 	}
-	return Session{ID: id, Sandbox: sb, Target: target}, nil
+	return session.Session{ID: id, Sandbox: sb, Target: target}, nil
 }
 
 // abandon deletes what a failed Create may have made: a cancelled or timed-out
 // call says nothing about whether the sandbox exists.
-func (s *Sessions) abandon(ctx context.Context, t Target, id string, cause error) {
+func (s *Sessions) abandon(ctx context.Context, t session.Target, id string, cause error) {
 	switch backend.KindOf(cause) {
 	case backend.KindInvalidRequest, backend.KindUnsupported, backend.KindAuthentication, backend.KindConflict, backend.KindCapacity:
 		return
@@ -196,13 +197,13 @@ func (s *Sessions) abandon(ctx context.Context, t Target, id string, cause error
 	if err == nil {
 		err = t.Backend.Delete(ctx, sb.Ref)
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, session.ErrNotFound) {
 		s.o.Log.Warn("a sandbox may be left behind by a failed create; the sweep will find it", "session", id, "error", err)
 	}
 }
 
 // End deletes a session and everything in it.
-func (s *Sessions) End(ctx context.Context, owner Owner, id string) error {
+func (s *Sessions) End(ctx context.Context, owner session.Owner, id string) error {
 	x, err := s.Lookup(ctx, owner, id)
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (s *Sessions) List(ctx context.Context, tenant string) ([]backend.Sandbox, 
 	var all []backend.Sandbox
 	var errs []error
 	for _, config := range s.o.Targets.Configs(tenant) {
-		err := s.listConfig(ctx, config, tenant, func(_ Target, sb backend.Sandbox) { all = append(all, sb) })
+		err := s.listConfig(ctx, config, tenant, func(_ session.Target, sb backend.Sandbox) { all = append(all, sb) })
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -230,7 +231,7 @@ func (s *Sessions) List(ctx context.Context, tenant string) ([]backend.Sandbox, 
 	return all, errors.Join(errs...)
 }
 
-func (s *Sessions) listConfig(ctx context.Context, config, tenant string, each func(Target, backend.Sandbox)) error {
+func (s *Sessions) listConfig(ctx context.Context, config, tenant string, each func(session.Target, backend.Sandbox)) error {
 	t, err := s.o.Targets.Named(ctx, tenant, config)
 	if err != nil {
 		return err

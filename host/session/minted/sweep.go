@@ -1,4 +1,4 @@
-package session
+package minted
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -57,7 +58,7 @@ func (s *Sessions) Sweep(ctx context.Context) (SweepReport, error) {
 	var errs []error
 	unused := s.uploads.snapshot()
 	for _, config := range s.o.Targets.Configs("") {
-		err := s.listConfig(ctx, config, "", func(t Target, sb backend.Sandbox) {
+		err := s.listConfig(ctx, config, "", func(t session.Target, sb backend.Sandbox) {
 			r.Seen++
 			if s.expired(sb, unused) == "" || ctx.Err() != nil {
 				return
@@ -78,7 +79,7 @@ func (s *Sessions) Sweep(ctx context.Context) (SweepReport, error) {
 }
 
 // reap ends one sandbox after looking at it again: the listing is seconds old.
-func (s *Sessions) reap(ctx context.Context, t Target, sb backend.Sandbox, unused map[string]time.Time) (bool, error) {
+func (s *Sessions) reap(ctx context.Context, t session.Target, sb backend.Sandbox, unused map[string]time.Time) (bool, error) {
 	id := sb.Metadata.Session
 	release, ok := s.tryHold(id)
 	if !ok {

@@ -1,8 +1,10 @@
-package session
+package minted
 
 import (
 	"context"
 	"sync"
+
+	"github.com/caisson-run/caisson/host/session"
 )
 
 // lanes serialise the runs of one session, first come first served. A lane
@@ -66,7 +68,7 @@ func (ls *lanes) join(id string, max int) (*lane, error) {
 		ls.m[id] = l
 	}
 	if l.refs >= max {
-		return nil, ErrBusy
+		return nil, session.ErrBusy
 	}
 	l.refs++
 	return l, nil

@@ -1,4 +1,4 @@
-package session
+package minted
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -132,19 +133,19 @@ type deployment struct {
 	mu        sync.Mutex
 }
 
-func (d *deployment) Default(ctx context.Context, tenant string) (Target, error) {
+func (d *deployment) Default(ctx context.Context, tenant string) (session.Target, error) {
 	return d.Named(ctx, tenant, d.order[0])
 }
 
-func (d *deployment) Named(_ context.Context, _, config string) (Target, error) {
+func (d *deployment) Named(_ context.Context, _, config string) (session.Target, error) {
 	p, ok := d.providers[config]
 	if !ok {
-		return Target{}, ErrConfigNotFound
+		return session.Target{}, session.ErrConfigNotFound
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held++
-	return Target{
+	return session.Target{
 		Config: config, Node: d.node, Backend: p, Info: backend.Info{Capabilities: p.caps},
 		Release: sync.OnceFunc(func() {
 			d.mu.Lock()
@@ -202,7 +203,7 @@ func setup(t *testing.T) (*Sessions, *deployment, *clock) {
 }
 
 // create makes a session on a config and returns its id.
-func create(t *testing.T, s *Sessions, owner Owner, config string, o CreateOptions) string {
+func create(t *testing.T, s *Sessions, owner session.Owner, config string, o session.CreateOptions) string {
 	t.Helper()
 	target, err := s.o.Targets.Named(t.Context(), owner.Tenant, config)
 	if err != nil {
