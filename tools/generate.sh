@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes the generated Go code of sdk/backend/backend.proto. The generators are
-# pinned by tools/go.mod and tools/package-lock.json.
+# Writes the generated Go code of sdk/backend/backend.proto and of the sandbox
+# daemon's protocol. The generators are pinned by tools/go.mod and
+# tools/package-lock.json.
 #
 #	tools/generate.sh          writes
 #	tools/generate.sh --check  fails when what is checked in differs
@@ -29,11 +30,17 @@ fi
 buf=tools/node_modules/.bin/buf
 "$buf" format --config tools/buf.yaml --diff --exit-code .
 "$buf" lint --config tools/buf.yaml .
-"$buf" generate --config tools/buf.yaml --template tools/buf.gen.yaml --output "$out" .
+generate() { # generate TEMPLATE MODULE
+	"$buf" generate --config tools/buf.yaml --template "tools/$1" --output "$out" "$2"
+}
+generate buf.gen.yaml sdk/backend
+generate buf.gen.connect.yaml plugins/internal/envd/proto
 
 if [ "$out" != . ]; then
-	diff -r "$out/sdk/backend/backendpb" sdk/backend/backendpb || {
-		echo "generated code is out of date: run tools/generate.sh" >&2
-		exit 1
-	}
+	for dir in sdk/backend/backendpb plugins/internal/envd/envdpb; do
+		diff -r "$out/$dir" "$dir" || {
+			echo "generated code is out of date: run tools/generate.sh" >&2
+			exit 1
+		}
+	done
 fi

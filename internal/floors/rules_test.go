@@ -38,8 +38,10 @@ var layout = []floor{
 	{path: "host/cmd", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process", "host", "plugins/exec"}, contracts...)},
 
 	// Backends run in processes of their own and know nothing of the host.
-	{path: "plugins", may: []string{"sdk/backend", "sdk/netguard"}},
+	{path: "plugins", may: []string{"sdk/backend", "sdk/netguard", "plugins/internal"}},
 	{path: "plugins/wasm", may: []string{"sdk/backend", "runtimes/wasm"}},
+	// What backends of one kind share.
+	{path: "plugins/internal", may: []string{"sdk/backend", "sdk/netguard"}},
 	// Guest modules stay small.
 	{path: "plugins/languages", may: []string{"sdk", "sdk/guest", "sdk/language"}},
 	{path: "plugins/policies", may: []string{"sdk", "sdk/guest", "sdk/policy"}},
@@ -71,6 +73,8 @@ var libraries = map[string][]string{
 	"github.com/itchyny/gojq":               {"plugins/wasm"},
 	"github.com/landlock-lsm/go-landlock":   {"plugins/wasm"},
 	"github.com/elastic/go-seccomp-bpf":     {"plugins/wasm"},
+	"connectrpc.com/connect":                {"plugins/internal/envd", "plugins/internal/envdfake"},
+	"github.com/coder/websocket":            {"plugins/internal/envd", "plugins/internal/envdfake"},
 	"modernc.org/sqlite":                    {"host/ledger"},
 	"github.com/urfave/cli":                 {"host/cmd"},
 	"github.com/santhosh-tekuri/jsonschema": {"manifest", "sdk/internal"},

@@ -17,7 +17,6 @@ package generic
 import (
 	"context"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -121,61 +120,19 @@ func (o *Options) defaults() {
 		o.Limits.StderrBytes = 1 << 20
 	}
 	set(&o.CleanupTime, 30*time.Second)
-	if o.Waiting == 0 {
-		o.Waiting = 32
-	}
 }
 
 // Runner runs programs with primitives. It is safe for concurrent use: runs of
 // one sandbox follow each other, since nobody could tell otherwise whose changes
 // are whose.
 type Runner struct {
-	p    Primitives
-	opts Options
-
-	mu    sync.Mutex
-	turns map[backend.Ref]*turn
+	p     Primitives
+	opts  Options
+	turns *Turns
 }
 
 // New returns a runner over p.
 func New(p Primitives, opts Options) *Runner {
 	opts.defaults()
-	return &Runner{p: p, opts: opts, turns: make(map[backend.Ref]*turn)}
-}
-
-// turn is whose turn it is in one sandbox.
-type turn struct {
-	users int // running and waiting
-	busy  chan struct{}
-}
-
-// enter waits for the sandbox's turn; leave must follow.
-func (r *Runner) enter(ctx context.Context, ref backend.Ref) (leave func(), err error) {
-	r.mu.Lock()
-	t := r.turns[ref]
-	if t == nil {
-		t = &turn{busy: make(chan struct{}, 1)}
-		r.turns[ref] = t
-	}
-	if t.users > r.opts.Waiting {
-		r.mu.Unlock()
-		return nil, backend.Errorf(backend.KindCapacity, op, "%d runs wait for this sandbox", r.opts.Waiting)
-	}
-	t.users++
-	r.mu.Unlock()
-
-	out := func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(r.turns, ref)
-		}
-	}
-	select {
-	case t.busy <- struct{}{}:
-		return func() { <-t.busy; out() }, nil
-	case <-ctx.Done():
-		out()
-		return nil, ctx.Err()
-	}
+	return &Runner{p: p, opts: opts, turns: NewTurns(opts.Waiting)}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
-// output passes the head of each stream on and counts the rest.
-type output struct {
+// Capped is an Output that tells a run's RunIO that it started, once, passes the head
+// of each stream on and counts the rest. It is safe for concurrent use.
+type Capped struct {
 	live   backend.RunIO
 	limits backend.Limits
 	// cancel ends the run: nobody listens.
@@ -20,18 +21,20 @@ type output struct {
 	stdout, stderr int64
 }
 
-func newOutput(live backend.RunIO, limits backend.Limits, cancel context.CancelCauseFunc) *output {
-	return &output{live: live, limits: limits, cancel: cancel}
+// NewCapped returns an output in front of live with the limits of StdoutBytes and
+// StderrBytes. It calls cancel when nobody listens any more.
+func NewCapped(live backend.RunIO, limits backend.Limits, cancel context.CancelCauseFunc) *Capped {
+	return &Capped{live: live, limits: limits, cancel: cancel}
 }
 
 // Started passes on the first call only: a run has several steps.
-func (o *output) Started() error {
+func (o *Capped) Started() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.start()
 }
 
-func (o *output) start() error {
+func (o *Capped) start() error {
 	if o.started {
 		return o.failed
 	}
@@ -39,21 +42,24 @@ func (o *output) start() error {
 	return o.check(o.live.Started())
 }
 
-func (o *output) wasStarted() bool {
+// WasStarted reports whether Started was told.
+func (o *Capped) WasStarted() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.started
 }
 
-func (o *output) Stdout(p []byte) error {
+// Stdout implements Output.
+func (o *Capped) Stdout(p []byte) error {
 	return o.write(p, &o.stdout, o.limits.StdoutBytes, o.live.Stdout)
 }
 
-func (o *output) Stderr(p []byte) error {
+// Stderr implements Output.
+func (o *Capped) Stderr(p []byte) error {
 	return o.write(p, &o.stderr, o.limits.StderrBytes, o.live.Stderr)
 }
 
-func (o *output) write(p []byte, total *int64, limit int64, pass func([]byte) error) error {
+func (o *Capped) write(p []byte, total *int64, limit int64, pass func([]byte) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	keep := min(int64(len(p)), max(0, limit-*total))
@@ -64,7 +70,7 @@ func (o *output) write(p []byte, total *int64, limit int64, pass func([]byte) er
 	return o.check(pass(p[:keep]))
 }
 
-func (o *output) check(err error) error {
+func (o *Capped) check(err error) error {
 	if err != nil && o.failed == nil {
 		o.failed = err
 		o.cancel(err)
@@ -72,7 +78,8 @@ func (o *output) check(err error) error {
 	return o.failed
 }
 
-func (o *output) count(res *backend.RunResult) {
+// Count adds what came to a result.
+func (o *Capped) Count(res *backend.RunResult) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	res.StdoutBytes, res.StderrBytes = o.stdout, o.stderr

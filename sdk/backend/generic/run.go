@@ -28,7 +28,7 @@ func (r *Runner) Run(ctx context.Context, spec backend.RunSpec, live backend.Run
 	if spec.Control {
 		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "control: this backend passes no calls on")
 	}
-	leave, err := r.enter(ctx, spec.Ref)
+	leave, err := r.turns.Enter(ctx, spec.Ref)
 	if err != nil {
 		return backend.RunResult{}, err
 	}
@@ -40,7 +40,7 @@ func (r *Runner) Run(ctx context.Context, spec backend.RunSpec, live backend.Run
 		Runner: r, spec: spec, live: live,
 		dir: path.Join(r.opts.ProgramRoot, checkedID(spec.RunID)),
 	}
-	one.out = newOutput(live, r.limits(spec.Limits), cancel)
+	one.out = NewCapped(live, FillLimits(spec.Limits, r.opts.Limits), cancel)
 	defer one.cleanup(ctx)
 	if err := one.prepare(ctx); err != nil {
 		return backend.RunResult{}, err
@@ -53,9 +53,8 @@ func (r *Runner) Run(ctx context.Context, spec backend.RunSpec, live backend.Run
 	return one.result, nil
 }
 
-// limits fills in the defaults.
-func (r *Runner) limits(l backend.Limits) backend.Limits {
-	d := r.opts.Limits
+// FillLimits returns l with its zero members taken from d.
+func FillLimits(l, d backend.Limits) backend.Limits {
 	l.Wall = cmp.Or(l.Wall, d.Wall)
 	l.CPU = cmp.Or(l.CPU, d.CPU)
 	l.MemoryBytes = cmp.Or(l.MemoryBytes, d.MemoryBytes)
@@ -86,7 +85,7 @@ type run struct {
 	live backend.RunIO
 	// dir holds the program.
 	dir    string
-	out    *output
+	out    *Capped
 	result backend.RunResult
 }
 
@@ -161,7 +160,7 @@ func (r *run) execute(ctx context.Context) error {
 		}
 	}
 	res.Usage.Wall = time.Since(began)
-	r.out.count(res)
+	r.out.Count(res)
 	return nil
 }
 
@@ -184,7 +183,7 @@ func (r *run) count(ctx context.Context, out Result) {
 // not be carried out. After it, it is over, and only how is unknown.
 func (r *run) broken(ctx context.Context, err error) error {
 	switch {
-	case !r.out.wasStarted():
+	case !r.out.WasStarted():
 		return err
 	case errors.Is(context.Cause(ctx), errWall):
 		r.result.Stop = backend.StopTimeout
