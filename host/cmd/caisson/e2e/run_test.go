@@ -122,6 +122,7 @@ func normal(p place, s string) string {
 	s = strings.NewReplacer(p.data, "DATA", plugins, "PLUGINS").Replace(s)
 	s = regexp.MustCompile(`caisson \S+\n`).ReplaceAllString(s, "caisson VERSION\n")
 	s = regexp.MustCompile(`\b[0-9a-f]{12}\b`).ReplaceAllString(s, "DIGEST")
+	s = regexp.MustCompile(`(?m)^ +\d+ of \d+ languages installed.*$`).ReplaceAllString(s, " PROBE")
 	s = regexp.MustCompile(`process \d+`).ReplaceAllString(s, "process PID")
 	return regexp.MustCompile(` +`).ReplaceAllString(s, " ") // widths follow the values
 }

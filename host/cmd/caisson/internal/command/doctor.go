@@ -37,14 +37,15 @@ func (a *app) doctorCommand() *cli.Command {
 
 // report is what doctor finds. Its JSON form is stable.
 type report struct {
-	Version   string              `json:"version"`
-	OK        bool                `json:"ok"`
-	Checks    []check             `json:"checks"`
-	Plugins   []host.PluginStatus `json:"plugins"`
-	Backends  []backendReport     `json:"backends"`
-	Languages []languageReport    `json:"languages"`
-	Limits    []limitReport       `json:"limits"`
-	Settings  []settingReport     `json:"settings"`
+	Version  string              `json:"version"`
+	OK       bool                `json:"ok"`
+	Checks   []check             `json:"checks"`
+	Plugins  []host.PluginStatus `json:"plugins"`
+	Backends []backendReport     `json:"backends"`
+	// Languages and Limits are those of the default backend.
+	Languages []languageReport `json:"languages"`
+	Limits    []limitReport    `json:"limits"`
+	Settings  []settingReport  `json:"settings"`
 }
 
 // verdict of a check: note does not keep runs from succeeding, problem does.
@@ -71,9 +72,13 @@ type backendReport struct {
 	Tenant  string  `json:"tenant,omitempty"`
 	State   verdict `json:"state"`
 	Detail  string  `json:"detail,omitempty"`
+	// Probe is what the plugin says of the config, one line.
+	Probe string `json:"probe,omitempty"`
+	// Languages are those of the tables, as this backend runs them.
+	Languages []languageReport `json:"languages,omitempty"`
 }
 
-// languageReport is what one language resolves to on the default backend.
+// languageReport is what one language resolves to on a backend.
 type languageReport struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
@@ -319,8 +324,7 @@ func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment
 	}
 }
 
-// probe asks one named config what it can do, and the default one what
-// languages and limits it has.
+// probe asks one named config what it can do, and what the default one allows.
 func probe(ctx context.Context, r *report, h *host.Host, b config.Backend, isDefault bool) backendReport {
 	out := backendReport{ID: b.ID, Plugin: b.Plugin, Tenant: b.Tenant, Default: isDefault, State: problem}
 	t, err := h.Target(ctx, b.ID)
@@ -338,8 +342,18 @@ func probe(ctx context.Context, r *report, h *host.Host, b config.Backend, isDef
 	default:
 		out.State, out.Detail = fine, fmt.Sprintf("%s %s is ready", t.Info.Name, t.Info.Version)
 	}
+	switch report, err := h.Probe(ctx, b.ID); {
+	case err != nil && out.State == fine:
+		out.State, out.Detail = problem, err.Error()
+	case err == nil:
+		out.Probe = report.Detail
+		if !report.OK && out.State == fine {
+			out.State, out.Detail = problem, "no sandbox could be made"
+		}
+	}
+	out.Languages = languages(h.Offers(t))
 	if isDefault {
-		r.Languages = languages(h.Offers(t))
+		r.Languages = out.Languages
 		r.Limits = limits(h, t)
 	}
 	return out

@@ -139,11 +139,17 @@ func (r *report) print(w io.Writer) error {
 				id += " (of " + b.Tenant + ")"
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", id, b.Plugin, b.State, oneLine(b.Detail))
+			if b.Probe != "" {
+				fmt.Fprintf(tw, "\t\t\t%s\n", oneLine(b.Probe))
+			}
 		}
 	}
-	if len(r.Languages) > 0 {
-		fmt.Fprint(tw, "\nLANGUAGE\tNAME\tRUNS ON\tWHY NOT\n")
-		for _, l := range r.Languages {
+	for _, b := range r.Backends {
+		if len(b.Languages) == 0 {
+			continue
+		}
+		fmt.Fprintf(tw, "\nLANGUAGE\tNAME\tRUNS ON %s\tWHY NOT\n", b.ID)
+		for _, l := range b.Languages {
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", l.ID, l.Name, dash(l.runsOn()), dash(oneLine(l.Missing)))
 		}
 	}

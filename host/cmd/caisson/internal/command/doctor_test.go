@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,37 @@ func TestPluginFix(t *testing.T) {
 		if got := pluginFix(tt.p, []string{"/a", "/b"}); got != tt.want {
 			t.Errorf("pluginFix(%+v) = %q, want %q", tt.p, got, tt.want)
 		}
+	}
+}
+
+// Every backend says for itself what it runs.
+func TestPrintLanguagesOfEveryBackend(t *testing.T) {
+	r := report{Backends: []backendReport{
+		{ID: "small", Plugin: "boxes", Default: true, State: fine, Detail: "ready", Probe: "image a", Languages: []languageReport{
+			{ID: "py", Name: "Python", Toolchain: "cpython", Version: "3.11.2"},
+			{ID: "rs", Name: "Rust", Missing: "not in the image"},
+		}},
+		{ID: "large", Plugin: "boxes", State: fine, Detail: "ready", Languages: []languageReport{
+			{ID: "rs", Name: "Rust", Toolchain: "rustc", Version: "1.63.0"},
+		}},
+		{ID: "broken", Plugin: "boxes", State: problem, Detail: "no engine"},
+	}}
+	var out strings.Builder
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	got := regexp.MustCompile(` {2,}`).ReplaceAllString(out.String(), " | ")
+	for _, want := range []string{
+		"small (default) | boxes | ok | ready\n | image a\n",
+		"LANGUAGE | NAME | RUNS ON small | WHY NOT\npy | Python | cpython 3.11.2 | -\nrs | Rust | - | not in the image\n",
+		"LANGUAGE | NAME | RUNS ON large | WHY NOT\nrs | Rust | rustc 1.63.0 | -\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "RUNS ON broken") {
+		t.Errorf("a table of nothing:\n%s", got)
 	}
 }
 
