@@ -1,31 +1,19 @@
 package backend
 
-import "time"
+import "github.com/caisson-run/caisson/sdk/backend/files"
 
 // EntryType is what a path is. Anything that is neither a regular file nor a
 // directory, links included, is EntryOther and never an artifact.
-type EntryType string
+type EntryType = files.EntryType
 
 const (
-	EntryFile  EntryType = "file"
-	EntryDir   EntryType = "dir"
-	EntryOther EntryType = "other"
+	EntryFile  = files.EntryFile
+	EntryDir   = files.EntryDir
+	EntryOther = files.EntryOther
 )
 
 // Entry describes one path.
-type Entry struct {
-	// Path is absolute inside the sandbox.
-	Path string    `json:"path"`
-	Type EntryType `json:"type"`
-	// Size is in bytes, 0 for anything but files.
-	Size int64 `json:"size"`
-	// Modified is the modification time with the provider's precision.
-	Modified time.Time `json:"modified,omitzero"`
-	// Mode holds the permission bits.
-	Mode uint32 `json:"mode,omitempty"`
-	// SHA256 is lower-case hex of a file's content; empty when not computed.
-	SHA256 string `json:"sha256,omitempty"`
-}
+type Entry = files.Entry
 
 // WalkRequest asks for a tree.
 type WalkRequest struct {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend/files"
 )
 
 // Limits bound a run or a sandbox. Zero members mean the backend's default,
@@ -102,20 +104,7 @@ type CopySource struct {
 }
 
 // CollectSpec bounds the search for changed files.
-type CollectSpec struct {
-	// Root is where to look; empty means DataDir.
-	Root string `json:"root,omitempty"`
-	// MaxFiles, MaxFileBytes and MaxDepth bound the answer; what exceeds them is
-	// counted in RunResult.Skipped. Zero means the backend's default.
-	MaxFiles     int   `json:"max_files,omitempty"`
-	MaxFileBytes int64 `json:"max_file_bytes,omitempty"`
-	MaxDepth     int   `json:"max_depth,omitempty"`
-	// Exclude lists base names that are never reported, nor descended into:
-	// exact ("__pycache__") or by suffix ("*.pyc").
-	Exclude []string `json:"exclude,omitempty"`
-	// Skip turns collection off.
-	Skip bool `json:"skip,omitempty"`
-}
+type CollectSpec = files.CollectSpec
 
 // RunIO is the live side of a run: the host implements it, the backend uses it.
 // Started, Stdout and Stderr are called from one goroutine at a time; Call may

@@ -1,13 +1,17 @@
 package backend
 
-import "time"
+import (
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend/files"
+)
 
 // Well-known paths inside every sandbox.
 const (
 	// DataDir is the working directory: persistent and collected.
-	DataDir = "/mnt/data"
+	DataDir = files.DataDir
 	// TmpDir is scratch space, empty at the start of every run.
-	TmpDir = "/tmp"
+	TmpDir = files.TmpDir
 )
 
 // Ref addresses one sandbox.

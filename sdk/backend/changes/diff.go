@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/files"
 )
 
 // Defaults of a CollectSpec (docs/operators.md).
@@ -17,11 +17,11 @@ const (
 )
 
 // Defaults returns spec with its zero limits filled in.
-func Defaults(spec backend.CollectSpec) backend.CollectSpec {
+func Defaults(spec files.CollectSpec) files.CollectSpec {
 	spec.MaxFiles = cmp.Or(spec.MaxFiles, DefaultMaxFiles)
 	spec.MaxFileBytes = cmp.Or(spec.MaxFileBytes, DefaultMaxFileBytes)
 	spec.MaxDepth = cmp.Or(spec.MaxDepth, DefaultMaxDepth)
-	spec.Root = cmp.Or(spec.Root, backend.DataDir)
+	spec.Root = cmp.Or(spec.Root, files.DataDir)
 	return spec
 }
 
@@ -55,7 +55,7 @@ type Stamp struct {
 // Result is what changed.
 type Result struct {
 	// Changed is in lexical order and within the limits of the spec.
-	Changed []backend.Entry
+	Changed []files.Entry
 	// Deleted is in lexical order.
 	Deleted []string
 	// Skipped counts changed files that the limits left out.
@@ -66,7 +66,7 @@ type Result struct {
 
 // Diff compares two snapshots of spec.Root. Files below an excluded name or
 // deeper than spec.MaxDepth are not looked at; zero limits take Defaults.
-func Diff(before, after *Snapshot, spec backend.CollectSpec) Result {
+func Diff(before, after *Snapshot, spec files.CollectSpec) Result {
 	spec = Defaults(spec)
 	if before == nil || after == nil {
 		return Result{Failed: true}
@@ -80,8 +80,8 @@ func Diff(before, after *Snapshot, spec backend.CollectSpec) Result {
 			r.Skipped++
 			continue
 		}
-		r.Changed = append(r.Changed, backend.Entry{
-			Path: path, Type: backend.EntryFile, Size: f.Size, Mode: f.Mode, SHA256: f.SHA256,
+		r.Changed = append(r.Changed, files.Entry{
+			Path: path, Type: files.EntryFile, Size: f.Size, Mode: f.Mode, SHA256: f.SHA256,
 			Modified: time.Unix(0, f.Modified).UTC(),
 		})
 	}
@@ -91,7 +91,7 @@ func Diff(before, after *Snapshot, spec backend.CollectSpec) Result {
 		}
 	}
 	slices.Sort(r.Deleted)
-	slices.SortFunc(r.Changed, func(a, b backend.Entry) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(r.Changed, func(a, b files.Entry) int { return strings.Compare(a.Path, b.Path) })
 	if n := len(r.Changed) - spec.MaxFiles; n > 0 {
 		r.Changed = r.Changed[:spec.MaxFiles]
 		r.Skipped += n
@@ -107,12 +107,12 @@ func same(a, b File) bool {
 }
 
 // visible reports whether path is below the root and no segment is excluded.
-func visible(spec backend.CollectSpec, path string) bool {
-	if path == spec.Root || !backend.Within(spec.Root, path) {
+func visible(spec files.CollectSpec, path string) bool {
+	if path == spec.Root || !files.Within(spec.Root, path) {
 		return false
 	}
 	for name := range strings.SplitSeq(path[len(spec.Root)+1:], "/") {
-		if backend.Excluded(spec.Exclude, name) {
+		if files.Excluded(spec.Exclude, name) {
 			return false
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/files"
 )
 
 // racy is how close to its last change a file may be read and still change
@@ -94,9 +94,9 @@ func (x *Index) put(rel string, known indexed) {
 
 // ScanOptions bound a scan.
 type ScanOptions struct {
-	// Prefix is where the directory is in the sandbox; empty means backend.DataDir.
+	// Prefix is where the directory is in the sandbox; empty means files.DataDir.
 	Prefix string
-	// Exclude is as in backend.CollectSpec; what it names is not looked at.
+	// Exclude is as in files.CollectSpec; what it names is not looked at.
 	Exclude []string
 	// MaxEntries bounds what is looked at; beyond it the scan fails with
 	// ErrTooMany. Zero means 100,000.
@@ -114,7 +114,7 @@ type ScanOptions struct {
 // follows no links.
 func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapshot, error) {
 	if o.Prefix == "" {
-		o.Prefix = backend.DataDir
+		o.Prefix = files.DataDir
 	}
 	if o.MaxEntries == 0 {
 		o.MaxEntries = 100_000
@@ -145,7 +145,7 @@ func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapsh
 		if unnamed {
 			s.Unnamed++
 		}
-		if unnamed || backend.Excluded(o.Exclude, d.Name()) {
+		if unnamed || files.Excluded(o.Exclude, d.Name()) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
