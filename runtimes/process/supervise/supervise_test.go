@@ -1,0 +1,387 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// unit is a program that does as it is told.
+type unit struct {
+	n      int
+	done   chan struct{}
+	once   sync.Once
+	how    Ended
+	frozen atomic.Bool  // answers nothing, and stops by force only
+	reason atomic.Value // why it is not ready, a string
+}
+
+func (u *unit) Done() <-chan struct{} { return u.done }
+func (u *unit) Ended() Ended          { return u.how }
+
+func (u *unit) crash(cause string) {
+	u.once.Do(func() {
+		u.how = Ended{Cause: cause, Lines: []string{"last words"}}
+		close(u.done)
+	})
+}
+
+func (u *unit) Stop(ctx context.Context) error {
+	if u.frozen.Load() {
+		<-ctx.Done()
+	}
+	u.crash("stopped")
+	return nil
+}
+
+// program launches units and counts those that live.
+type program struct {
+	mu       sync.Mutex
+	launched []*unit
+	fail     error
+	takes    time.Duration
+}
+
+func (p *program) launch(ctx context.Context) (*unit, error) {
+	select {
+	case <-time.After(p.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail != nil {
+		return nil, p.fail
+	}
+	u := &unit{n: len(p.launched) + 1, done: make(chan struct{})}
+	p.launched = append(p.launched, u)
+	return u, nil
+}
+
+func (p *program) check(ctx context.Context, u *unit) (Health, error) {
+	if u.frozen.Load() {
+		<-ctx.Done()
+		return Health{}, ctx.Err()
+	}
+	if r, _ := u.reason.Load().(string); r != "" {
+		return Health{Reason: r}, nil
+	}
+	return Health{Ready: true}, nil
+}
+
+func (p *program) living() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range p.launched {
+		select {
+		case <-u.done:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// supervised runs f in a bubble with fake time and checks that nothing is left.
+func supervised(t *testing.T, change func(*Options[*unit]), f func(t *testing.T, p *program, s *Supervisor[*unit])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &program{takes: 50 * time.Millisecond}
+		o := Options[*unit]{Name: "p", Launch: p.launch, Check: p.check, Jitter: func() float64 { return 0.5 }}
+		if change != nil {
+			change(&o)
+		}
+		s := New(o)
+		defer func() {
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := p.living(); n != 0 {
+				t.Errorf("%d units live after Close", n)
+			}
+			if st := s.View().State; st != Stopped {
+				t.Errorf("state after Close is %q", st)
+			}
+			var un *UnavailableError
+			if _, err := s.Unit(t.Context()); !errors.As(err, &un) || un.State != Stopped {
+				t.Errorf("Unit after Close: %v", err)
+			}
+		}()
+		f(t, p, s)
+	})
+}
+
+func running(t *testing.T, s *Supervisor[*unit]) *unit {
+	t.Helper()
+	u, err := s.Unit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestReadyAfterLaunch(t *testing.T) {
+	supervised(t, nil, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		if st := s.View().State; st != Starting {
+			t.Errorf("state is %q before the launch is over", st)
+		}
+		if u := running(t, s); u.n != 1 {
+			t.Errorf("unit %d", u.n)
+		}
+		if v := s.View(); v.State != Ready || v.Starts != 1 || v.Restarts != 0 || v.LastEnd != nil {
+			t.Errorf("view %+v", v)
+		}
+	})
+}
+
+func TestFirstCrashCostsNoPause(t *testing.T) {
+	supervised(t, nil, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		u := running(t, s)
+		time.Sleep(time.Second)
+		at := time.Now()
+		u.crash("signal: killed")
+		if again := running(t, s); again.n != 2 {
+			t.Fatalf("unit %d", again.n)
+		}
+		if took := time.Since(at); took != 50*time.Millisecond {
+			t.Errorf("the next unit was there after %v", took)
+		}
+		v := s.View()
+		if v.Restarts != 1 || v.LastEnd == nil || v.LastEnd.Cause != "signal: killed" || v.LastEnd.Uptime != time.Second {
+			t.Errorf("view %+v, last end %+v", v, v.LastEnd)
+		}
+		if len(v.LastEnd.Lines) != 1 {
+			t.Errorf("lines %q", v.LastEnd.Lines)
+		}
+	})
+}
+
+func TestPausesGrowAndCallsAreRefusedWithAHint(t *testing.T) {
+	supervised(t, func(o *Options[*unit]) { o.Crashes = 100 }, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		var last time.Duration
+		for i := range 12 {
+			u := runningWithin(t, s, 2*time.Minute)
+			u.crash("exit status 1")
+			synctest.Wait()
+			v := s.View()
+			if i == 0 {
+				continue
+			}
+			if v.State != Backoff {
+				t.Fatalf("crash %d: state %q", i, v.State)
+			}
+			pause := time.Until(v.RetryAt)
+			if pause < last || pause > time.Minute {
+				t.Errorf("crash %d: pause %v after %v", i, pause, last)
+			}
+			last = pause
+			var un *UnavailableError
+			if _, err := s.Unit(t.Context()); pause > 2*time.Second && (!errors.As(err, &un) || un.RetryAfter != pause) {
+				t.Errorf("crash %d: %v", i, err)
+			}
+		}
+		if last != time.Minute {
+			t.Errorf("the last pause is %v", last)
+		}
+	})
+}
+
+// runningWithin waits out the pauses.
+func runningWithin(t *testing.T, s *Supervisor[*unit], limit time.Duration) *unit {
+	t.Helper()
+	for end := time.Now().Add(limit); time.Now().Before(end); {
+		u, err := s.Unit(t.Context())
+		if err == nil {
+			return u
+		}
+		var un *UnavailableError
+		if !errors.As(err, &un) || un.State != Backoff {
+			t.Fatal(err)
+		}
+		time.Sleep(un.RetryAfter)
+	}
+	t.Fatalf("nothing runs after %v", limit)
+	return nil
+}
+
+func TestSteadyServiceForgivesPausesNotCrashes(t *testing.T) {
+	supervised(t, nil, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		for i := range 20 {
+			u := runningWithin(t, s, time.Minute)
+			time.Sleep(2*time.Minute + time.Duration(i)*time.Second)
+			u.crash("exit status 1")
+			synctest.Wait()
+			if st := s.View().State; st != Starting {
+				t.Fatalf("crash %d: %q", i, st)
+			}
+		}
+	})
+}
+
+func TestCrashLoopIsQuarantinedUntilReset(t *testing.T) {
+	supervised(t, nil, func(t *testing.T, p *program, s *Supervisor[*unit]) {
+		for i := range 5 {
+			runningWithin(t, s, time.Minute).crash(fmt.Sprintf("exit status %d", i))
+			synctest.Wait()
+		}
+		v := s.View()
+		if v.State != Quarantined || v.LastEnd.Cause != "exit status 4" {
+			t.Fatalf("view %+v", v)
+		}
+		time.Sleep(time.Hour)
+		var un *UnavailableError
+		if _, err := s.Unit(t.Context()); !errors.As(err, &un) || un.State != Quarantined || un.RetryAfter != 0 {
+			t.Fatalf("Unit: %v", err)
+		}
+		if n := len(p.launched); n != 5 {
+			t.Errorf("%d launches", n)
+		}
+		s.Reset()
+		synctest.Wait()
+		if u := running(t, s); u.n != 6 {
+			t.Errorf("unit %d", u.n)
+		}
+		// The slate is clean: one more crash costs nothing.
+		running(t, s).crash("exit status 9")
+		synctest.Wait()
+		if st := s.View().State; st != Starting {
+			t.Errorf("state %q", st)
+		}
+	})
+}
+
+func TestFailedStartsAreQuarantinedToo(t *testing.T) {
+	supervised(t, func(o *Options[*unit]) {
+		o.Launch = func(context.Context) (*unit, error) { return nil, errors.New("digest is wrong") }
+	}, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		time.Sleep(5 * time.Minute)
+		if v := s.View(); v.State != Quarantined || v.LastEnd.Cause != "digest is wrong" || v.Starts != 0 {
+			t.Errorf("view %+v", v)
+		}
+	})
+}
+
+func TestFrozenUnitIsReplaced(t *testing.T) {
+	supervised(t, nil, func(t *testing.T, p *program, s *Supervisor[*unit]) {
+		u := running(t, s)
+		u.frozen.Store(true)
+		at := time.Now()
+		time.Sleep(8 * time.Second)
+		if v := s.View(); v.State != Degraded || v.Cause == "" {
+			t.Errorf("after one missed check: %+v", v)
+		}
+		<-u.done
+		if took := time.Since(at); took > 25*time.Second {
+			t.Errorf("it was ended after %v", took)
+		}
+		if again := running(t, s); again.n != 2 || p.living() != 1 {
+			t.Errorf("unit %d, %d live", again.n, p.living())
+		}
+	})
+}
+
+func TestUnreadyUnitServes(t *testing.T) {
+	supervised(t, nil, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		u := running(t, s)
+		u.reason.Store("the engine does not answer")
+		time.Sleep(time.Hour)
+		if v := s.View(); v.State != Degraded || v.Cause != "the engine does not answer" {
+			t.Errorf("view %+v", v)
+		}
+		if running(t, s) != u {
+			t.Error("another unit")
+		}
+		u.reason.Store("")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if v := s.View(); v.State != Ready || v.Restarts != 0 {
+			t.Errorf("view %+v", v)
+		}
+	})
+}
+
+func TestCloseInEveryState(t *testing.T) {
+	for _, after := range []time.Duration{0, 20 * time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond, time.Second, 5 * time.Second, time.Hour} {
+		t.Run(after.String(), func(t *testing.T) {
+			supervised(t, nil, func(*testing.T, *program, *Supervisor[*unit]) { time.Sleep(after) })
+		})
+	}
+	t.Run("backoff", func(t *testing.T) {
+		supervised(t, func(o *Options[*unit]) {
+			o.Launch = func(context.Context) (*unit, error) { return nil, errors.New("no") }
+		}, func(*testing.T, *program, *Supervisor[*unit]) { time.Sleep(time.Second) })
+	})
+	t.Run("frozen", func(t *testing.T) {
+		supervised(t, nil, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+			running(t, s).frozen.Store(true)
+			at := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := s.Close(ctx); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(at); took != time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	})
+}
+
+func TestWaitersEndWithTheirContext(t *testing.T) {
+	supervised(t, func(o *Options[*unit]) {
+		o.Launch = func(ctx context.Context) (*unit, error) { <-ctx.Done(); return nil, ctx.Err() }
+	}, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Unit(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// A thousand crashes at any moment, with callers all the time: no call gets a
+// unit that had ended before it asked, and nothing is left.
+func TestThousandCrashes(t *testing.T) {
+	supervised(t, func(o *Options[*unit]) { o.Crashes = 1 << 30; o.Jitter = rand.Float64 }, func(t *testing.T, p *program, s *Supervisor[*unit]) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for range 8 {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					asked := time.Now()
+					u, err := s.Unit(ctx)
+					var un *UnavailableError
+					switch {
+					case err == nil && p.living() > 1:
+						t.Errorf("two units live, one is %d", u.n)
+					case errors.As(err, &un) && un.RetryAfter <= 2*time.Second:
+						t.Errorf("refused for a pause of %v", un.RetryAfter)
+					case err == nil && time.Since(asked) > 10*time.Second:
+						t.Errorf("a call waited %v", time.Since(asked))
+					}
+					time.Sleep(time.Duration(rand.Int64N(int64(time.Second))))
+				}
+			})
+		}
+		for range 1000 {
+			u := runningWithin(t, s, time.Hour)
+			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Second))))
+			u.crash("exit status 2")
+		}
+		cancel()
+		callers.Wait()
+		if v := s.View(); len(p.launched) < 1000 || v.Restarts < 999 {
+			t.Errorf("%d launches, view %+v", len(p.launched), v)
+		}
+	})
+}
