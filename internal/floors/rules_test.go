@@ -51,6 +51,9 @@ var layout = []floor{
 
 	{path: "docs/examples", may: []string{"sdk/policy", "sdk/language", "sdk/backend"}},
 
+	// Servers of tests.
+	{path: "internal/redistest"},
+
 	{path: "internal/floors"},
 	{path: "internal/docs"},
 }
@@ -75,7 +78,8 @@ var libraries = map[string][]string{
 	"github.com/elastic/go-seccomp-bpf":     {"plugins/wasm"},
 	"connectrpc.com/connect":                {"plugins/internal/envd", "plugins/internal/envdfake"},
 	"github.com/coder/websocket":            {"plugins/internal/envd", "plugins/internal/envdfake"},
-	"modernc.org/sqlite":                    {"host/ledger"},
+	"modernc.org/sqlite":                    {"host/ledger", "host/session/binding/sqlite"},
+	"github.com/redis/go-redis":             {"host/session/binding/redis", "internal/redistest"},
 	"github.com/urfave/cli":                 {"host/cmd"},
 	"github.com/santhosh-tekuri/jsonschema": {"manifest", "sdk/internal"},
 }
@@ -87,6 +91,7 @@ var (
 	private = []string{
 		"github.com/hashicorp/go-plugin", "github.com/tetratelabs/wazero", "modernc.org/sqlite",
 		"github.com/docker", "github.com/moby", "connectrpc.com",
+		"github.com/redis/go-redis",
 	}
 )
 
