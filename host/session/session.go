@@ -8,24 +8,9 @@ package session
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
-)
-
-// Errors of this package. A session that another tenant owns is ErrNotFound,
-// exactly like one that never existed.
-var (
-	// ErrNotFound: no such session for this owner.
-	ErrNotFound = errors.New("session not found")
-	// ErrPaused: the session exists and is not running; only work wakes it.
-	ErrPaused = errors.New("session is paused")
-	// ErrBusy: too many runs wait for this session already.
-	ErrBusy = errors.New("session is busy")
-	// ErrConfigNotFound: the named config does not exist. It is never replaced
-	// by the default.
-	ErrConfigNotFound = errors.New("sandbox config not found")
 )
 
 // Origin says what made a session.
@@ -36,6 +21,10 @@ const (
 	OriginExec Origin = "exec"
 	// OriginUpload sessions were made by an upload.
 	OriginUpload Origin = "upload"
+	// OriginStart sessions were started by a function and run by themselves.
+	OriginStart Origin = "start"
+	// OriginManaged sessions are those of a Manager.
+	OriginManaged Origin = "managed"
 )
 
 // Owner is who asks, as established by admission.
