@@ -15,7 +15,7 @@ SOAKTIME ?= 10m
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help build run test race lint bench fuzz soak generate packs known-packs cpython clients clean need-go
+.PHONY: help build run test test-full race lint bench fuzz soak generate packs known-packs cpython clients clean need-go
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -161,6 +161,12 @@ $(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(call files,$(CORE_PACKS))
 
 test: build packs clients ## run every test, published clients included
 	$(GO) test -timeout 20m $(TESTFLAGS) ./...
+
+# Its tests skip where they do not find an image; here that is an error.
+test-full: build packs ## run every language in the full Docker image; tools/engine.sh makes it
+	@test -n "$$CAISSON_TEST_DOCKER_FULL_IMAGE" || { \
+		echo 'make test-full: no image; tools/engine.sh start && tools/engine.sh image full && eval "$$(tools/engine.sh env)"' >&2; exit 1; }
+	$(GO) test -count=1 -v -timeout 20m -run '^(TestDockerLanguages|TestDockerLibraries|TestPlansRunInTheFullImage)$$' ./host/cmd/caisson/e2e ./plugins/languages
 
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }

@@ -6,7 +6,8 @@
 #
 #   tools/engine.sh start            install what is missing and start the engine
 #   tools/engine.sh image NAME...    build images: base, minimal, full
-#   tools/engine.sh env              print what to export for the tests
+#   tools/engine.sh env              print what to export for the tests: the images
+#                                    that are there
 #   tools/engine.sh docker ARGS...   the docker command, on this engine
 #   tools/engine.sh stop [--keep]    end the engine and what runs in it; delete its
 #                                    files, or keep the images for the next start
@@ -155,8 +156,8 @@ case ${1:-} in
   image) shift && for i in "$@"; do image "$i"; done ;;
   env)
     echo "export CAISSON_TEST_DOCKER_HOST=unix://$socket"
-    echo "export CAISSON_TEST_DOCKER_IMAGE=caisson/minimal:test"
-    echo "export CAISSON_TEST_DOCKER_FULL_IMAGE=caisson/full:test"
+    ! have minimal || echo "export CAISSON_TEST_DOCKER_IMAGE=caisson/minimal:test"
+    ! have full || echo "export CAISSON_TEST_DOCKER_FULL_IMAGE=caisson/full:test"
     ;;
   docker) shift && dk "$@" ;;
   stop) stop "${2:-}" ;;

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -18,18 +17,7 @@ import (
 	"github.com/caisson-run/caisson/sdk/language"
 )
 
-// module is this package, built as a guest.
-var module []byte
-
-func TestMain(m *testing.M) {
-	b, err := guesttest.Build(context.Background(), ".")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	module = b
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestModule loads the module as a host does, with what its manifest says, and
 // compares what it answers with what this package says natively.
@@ -39,6 +27,10 @@ func TestModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	mf, err := manifest.Parse(manifest.FileName, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := guesttest.Build(t.Context(), ".")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,13 @@ var (
 		"PYTHONDONTWRITEBYTECODE": "1",
 		"PYTHONUNBUFFERED":        "1", // what was printed before a kill is not lost
 		"PYTHONUTF8":              "1",
-		"MPLBACKEND":              "Agg",
 	}
 	nodeEnv = map[string]string{"NODE_PATH": data + ":" + data + "/node_modules"}
+	// What is imported is bundled, so that it may lie in the data directory. Modules
+	// have top-level await but no require, which programs use all the same; the
+	// names that get around that are nobody's.
+	bundle = append(argv("esbuild --bundle --platform=node --format=esm --target=node18 --sourcemap=inline --log-level=warning --outfile={dir}/main.mjs {dir}/main.ts"),
+		`--banner:js=import { createRequire as caissonRequire } from "node:module"; globalThis.require ??= caissonRequire("`+data+`/main.js");`)
 	// Everything the go command writes goes where the run's files go away, and it
 	// looks for nothing outside: no modules, no toolchains, no repository.
 	goEnv = map[string]string{
@@ -72,6 +76,7 @@ var recipes = []recipe{
 
 	{language: "ts", toolchain: "deno", file: "main.ts", run: argv("deno run --allow-all --no-remote --quiet {dir}/main.ts"), env: map[string]string{"DENO_DIR": "{dir}/.deno", "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}},
 	{language: "ts", toolchain: "bun", file: "main.ts", run: argv("bun run {dir}/main.ts"), env: nodeEnv},
+	{language: "ts", toolchain: "esbuild", file: "main.ts", build: bundle, run: argv("node --enable-source-maps {dir}/main.mjs"), env: nodeEnv},
 	{language: "ts", toolchain: "node", file: "main.ts", run: argv("node --experimental-strip-types --no-warnings {dir}/main.ts"), env: nodeEnv},
 	{language: "ts", toolchain: "quickjs", file: "main.ts", run: argv("qjs {dir}/main.ts")},
 

@@ -14,7 +14,8 @@ import (
 )
 
 // programs print each of their arguments on a line, and what a helper in the data
-// directory says where the language can import one from there.
+// directory says where the language can import one from there. They are those of a
+// language, or of one of its toolchains.
 var programs = map[string]struct {
 	needs   []string // commands beside that of the first step
 	program string
@@ -30,6 +31,13 @@ assert __name__ == "__main__" and __file__
 console.log(require("helper").word);
 for (const a of process.argv.slice(2)) console.log(JSON.stringify(a).slice(1, -1).replace(/\\"/g, '"'));
 `, [2]string{"helper.js", "exports.word = 'helped'\n"}},
+	"ts by esbuild": {[]string{"node"}, `
+import { word } from "helper";
+const fs = require("node:fs");
+await Promise.resolve();
+enum Kind { Read = 2 }
+for (const line of [word, ...process.argv.slice(Kind.Read) as string[]]) fs.writeSync(1, line.replace(/\n/g, "\\n") + "\n");
+`, [2]string{"helper.ts", "export const word: string = 'helped'\n"}},
 	"c": {nil, `
 #include <stdio.h>
 #include <math.h>
@@ -76,6 +84,37 @@ func main() {
 	for _, a := range os.Args[1:] { os.Stdout.WriteString(strings.ReplaceAll(a, "\n", "\\n") + "\n") }
 }
 `, [2]string{}},
+	"d": {nil, `
+import std.stdio, std.array, helper;
+void main(string[] args) {
+	writeln(word);
+	foreach (a; args[1 .. $]) writeln(a.replace("\n", "\\n"));
+}
+`, [2]string{"helper.d", "module helper; enum word = \"helped\";\n"}},
+	"f90": {nil, `
+program main
+	include "helper.inc"
+	character(len=100) :: a
+	integer :: i, n, c
+	print "(a)", word
+	do i = 1, command_argument_count()
+		call get_command_argument(i, a, n)
+		do c = 1, n
+			if (a(c:c) == char(10)) then
+				write (*, "(a)", advance="no") "\n"
+			else
+				write (*, "(a)", advance="no") a(c:c)
+			end if
+		end do
+		print *
+	end do
+end program
+`, [2]string{"helper.inc", "character(len=6), parameter :: word = 'helped'\n"}},
+	"r": {nil, `
+source("helper.R")
+writeLines(word)
+for (a in commandArgs(trailingOnly = TRUE)) writeLines(gsub("\n", "\\n", a, fixed = TRUE))
+`, [2]string{"helper.R", "word <- 'helped'\n"}},
 	"bash": {nil, `
 source helper.sh
 echo "$word"
@@ -95,18 +134,22 @@ foreach (array_slice($argv, 1) as $a) echo str_replace("\n", "\\n", $a), "\n";
 }
 
 // nasty arguments look like options, sources, response files and commands.
-var nasty = []string{"a b", "-v", "--version", "--", "x.go", "@x", "-", "$(id)", "a\nb", `it's "q"`, "{dir}", "é"}
+var nasty = []string{"a b", "-e", "--args", "--gui=none", "-v", "--version", "--", "x.go", "@x", "-", "$(id)", "a\nb", `it's "q"`, "{dir}", "é"}
 
 // TestPlansRun carries plans out, with the toolchains this machine has: the program
 // must get exactly the arguments it was given, and nothing may appear in the data
 // directory. The go command is always there; CI has more.
 func TestPlansRun(t *testing.T) {
 	for _, row := range recipes {
-		p, ok := programs[row.language]
+		name := row.language + " by " + row.toolchain
+		p, ok := programs[name]
+		if !ok {
+			p, ok = programs[row.language]
+		}
 		if !ok || missing(append([]string{row.run[0]}, p.needs...)) || len(row.build) > 0 && missing(row.build[:1]) {
 			continue
 		}
-		t.Run(row.language+" by "+row.toolchain, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			args := nasty
 			if row.takesNoArgs {
 				args = nil
