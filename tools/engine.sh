@@ -148,18 +148,23 @@ stop() {
   [ "${1:-}" = --keep ] || rm -rf "$dir"
 }
 
-[ "$(id -u)" = 0 ] || die "needs root: it makes a network, mounts and processes of other users"
-[ ${#socket} -lt 100 ] || die "CAISSON_ENGINE_DIR: too long for the path of a socket"
-mkdir -p "$dir/config" && chmod 700 "$dir"
-case ${1:-} in
-  start) install_packages && start ;;
-  image) shift && for i in "$@"; do image "$i"; done ;;
-  env)
-    echo "export CAISSON_TEST_DOCKER_HOST=unix://$socket"
-    ! have minimal || echo "export CAISSON_TEST_DOCKER_IMAGE=caisson/minimal:test"
-    ! have full || echo "export CAISSON_TEST_DOCKER_FULL_IMAGE=caisson/full:test"
-    ;;
-  docker) shift && dk "$@" ;;
-  stop) stop "${2:-}" ;;
-  *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-esac
+# One function, so that the script may change while it runs.
+main() {
+  [ "$(id -u)" = 0 ] || die "needs root: it makes a network, mounts and processes of other users"
+  [ ${#socket} -lt 100 ] || die "CAISSON_ENGINE_DIR: too long for the path of a socket"
+  mkdir -p "$dir/config" && chmod 700 "$dir"
+  case ${1:-} in
+    start) install_packages; start ;;
+    image) for i in "${@:2}"; do image "$i"; done ;;
+    env)
+      echo "export CAISSON_TEST_DOCKER_HOST=unix://$socket"
+      ! have minimal || echo "export CAISSON_TEST_DOCKER_IMAGE=caisson/minimal:test"
+      ! have full || echo "export CAISSON_TEST_DOCKER_FULL_IMAGE=caisson/full:test"
+      ;;
+    docker) dk "${@:2}" ;;
+    stop) stop "${2:-}" ;;
+    *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+}
+main "$@"
+exit
