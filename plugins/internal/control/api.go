@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,11 @@ func (v *Versions) Do(ctx context.Context, c *Client, call Call) (Reply, error) 
 }
 
 // SandboxPath is the path of one sandbox, with what a caller wrote escaped.
-func SandboxPath(id, rest string) string { return "/sandboxes/" + url.PathEscape(id) + rest }
+func SandboxPath(id, rest string) string { return "/sandboxes/" + Escape(id) + rest }
+
+// Escape makes one path segment of an id, colons included: ids of snapshots hold a
+// team and a tag.
+func Escape(id string) string { return strings.ReplaceAll(url.PathEscape(id), ":", "%3A") }
 
 // TimeoutBody is the body of the calls that take a timeout in seconds.
 type TimeoutBody struct {
@@ -205,7 +210,7 @@ func (c *Client) Snapshots(ctx context.Context, op string) ([]Snapshot, error) {
 
 // DropTemplate deletes a template or a snapshot, which is one to the API.
 func (c *Client) DropTemplate(ctx context.Context, op string, class fault.Class, id string) error {
-	_, err := c.Do(ctx, Call{Op: op, Class: class, Method: http.MethodDelete, Path: "/templates/" + url.PathEscape(id), Budget: SnapshotBudget})
+	_, err := c.Do(ctx, Call{Op: op, Class: class, Method: http.MethodDelete, Path: "/templates/" + Escape(id), Budget: SnapshotBudget})
 	return err
 }
 
@@ -215,7 +220,27 @@ func (c *Client) Alias(ctx context.Context, op, name string) (string, error) {
 		TemplateID string `json:"templateID"`
 	}
 	_, err := c.Do(ctx, Call{
-		Op: op, Class: fault.Template, Method: http.MethodGet, Path: "/templates/aliases/" + url.PathEscape(name), Out: &t,
+		Op: op, Class: fault.Template, Method: http.MethodGet, Path: "/templates/aliases/" + Escape(name), Out: &t,
 	})
 	return cmp.Or(t.TemplateID, name), err
+}
+
+// TemplateExists asks for a template by name or id, whichever it is. Servers without
+// the routes are given the benefit of the doubt.
+func (c *Client) TemplateExists(ctx context.Context, op, template string) error {
+	_, err := c.Alias(ctx, op, template)
+	switch backend.KindOf(err) {
+	case backend.KindNotFound, backend.KindUnsupported, backend.KindInvalidRequest:
+	default:
+		return err
+	}
+	if err == nil {
+		return nil
+	}
+	id, _, _ := strings.Cut(template, ":")
+	_, err = c.Do(ctx, Call{Op: op, Class: fault.Template, Method: http.MethodGet, Path: "/templates/" + Escape(id)})
+	if err != nil && backend.KindOf(err) == backend.KindUnsupported {
+		return nil
+	}
+	return err
 }

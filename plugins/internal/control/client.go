@@ -71,6 +71,9 @@ func New(o Options) *Client {
 	return &Client{o: o}
 }
 
+// Sleep waits as the options say.
+func (c *Client) Sleep(ctx context.Context, d time.Duration) error { return c.o.Sleep(ctx, d) }
+
 // Sleep waits for d or until ctx ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
