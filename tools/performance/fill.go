@@ -11,6 +11,7 @@ import (
 // Lines of a document that stand for what is measured.
 const (
 	beginMark   = "<!-- bench "
+	keepMark    = "<!-- bench? " // the same, but what was measured before may stay
 	machineMark = "<!-- machine -->"
 	markEnd     = " -->"
 	endMark     = "<!-- end -->"
@@ -21,22 +22,26 @@ func fill(doc string, r *results, machine string) (string, error) {
 	var out strings.Builder
 	var errs []error
 	open := "" // the mark whose old content is passed over
+	keep := "" // the mark whose old content stays
 	for n, line := range strings.SplitAfter(doc, "\n") {
 		mark := strings.TrimSuffix(line, "\n")
 		switch {
 		case mark == endMark:
-			if open == "" {
+			if open == "" && keep == "" {
 				errs = append(errs, fmt.Errorf("line %d: %s without a beginning", n+1, endMark))
 			}
-			open = ""
+			open, keep = "", ""
 		case open != "":
 			continue
-		case mark == machineMark || strings.HasPrefix(mark, beginMark):
+		case strings.HasPrefix(mark, keepMark) && !matches(r, strings.TrimPrefix(mark, keepMark)):
+			keep = mark
+		case mark == machineMark || strings.HasPrefix(mark, keepMark) || strings.HasPrefix(mark, beginMark):
 			open = mark
 			text := machine + "\n"
 			if mark != machineMark {
 				var err error
-				if text, err = table(r, strings.TrimSuffix(strings.TrimPrefix(mark, beginMark), markEnd)); err != nil {
+				_, want, _ := strings.Cut(strings.TrimPrefix(mark, "<!-- bench"), " ")
+				if text, err = table(r, strings.TrimSuffix(want, markEnd)); err != nil {
 					errs = append(errs, fmt.Errorf("line %d: %w", n+1, err))
 				}
 			}
@@ -45,10 +50,18 @@ func fill(doc string, r *results, machine string) (string, error) {
 		}
 		out.WriteString(line)
 	}
-	if open != "" {
-		errs = append(errs, fmt.Errorf("no %s behind %s", endMark, open))
+	if open+keep != "" {
+		errs = append(errs, fmt.Errorf("no %s behind %s", endMark, open+keep))
 	}
 	return out.String(), errors.Join(errs...)
+}
+
+// matches reports whether there are results for the expression that text begins with.
+// A wrong expression is table's to complain about.
+func matches(r *results, text string) bool {
+	name, _, _ := strings.Cut(text, " ")
+	e, err := regexp.Compile(name)
+	return err != nil || slices.ContainsFunc(r.all, func(b benchmark) bool { return e.MatchString(b.name) })
 }
 
 // table is what a mark asks for.

@@ -34,8 +34,11 @@ old
 text
 <!-- bench ^BenchmarkRun/ p50-ms -->
 <!-- end -->
-<!-- bench Call -->
+<!-- bench? Call -->
 | old |
+<!-- end -->
+<!-- bench? Elsewhere p50-ms -->
+| kept |
 <!-- end -->
 rest
 `
@@ -50,10 +53,13 @@ text
 | Run/print/py | 2.5 | 30.0 | 12.0 |
 | Run/loop/py | 100 |  |  |
 <!-- end -->
-<!-- bench Call -->
+<!-- bench? Call -->
 | benchmark | ns/op |
 |---|---:|
 | Call | 1236 |
+<!-- end -->
+<!-- bench? Elsewhere p50-ms -->
+| kept |
 <!-- end -->
 rest
 `
@@ -75,6 +81,8 @@ func TestErrors(t *testing.T) {
 	for doc, want := range map[string]string{
 		"<!-- bench ^BenchmarkNothing -->\n<!-- end -->\n":     "no benchmark matches",
 		"<!-- bench ^BenchmarkCall -->\n":                      "no <!-- end -->",
+		"<!-- bench? Elsewhere -->\n":                          "no <!-- end -->",
+		"<!-- bench? ( -->\n<!-- end -->\n":                    "error parsing regexp",
 		"<!-- end -->\n":                                       "without a beginning",
 		"<!-- bench ( -->\n<!-- end -->\n":                     "error parsing regexp",
 		"<!-- bench a b c -->\n<!-- end -->\n":                 "no expression and unit",

@@ -14,7 +14,9 @@
 //	<!-- bench ^BenchmarkRun/ p50-ms -->
 //
 // there is a column for each variant, which is the last part of a name, and one that
-// says how many times the first variant's figure the last one's is. "<!-- machine -->"
+// says how many times the first variant's figure the last one's is. With "bench?" the
+// old table stays where nothing matches: what it is about cannot be measured
+// everywhere. "<!-- machine -->"
 // stands for where and when all of it was measured.
 //
 // Input is passed through to standard output. A benchmark that failed, and a table
