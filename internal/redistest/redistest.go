@@ -28,6 +28,7 @@ type Server struct {
 
 	dir  string
 	args []string
+	tls  bool
 	pid  int
 	life io.Closer // when it closes, the process ends
 	wait func() error
@@ -74,6 +75,31 @@ func StartTCP(t testing.TB, args ...string) *Server {
 	return s.launch(t, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1"}, args...))
 }
 
+// StartTLS runs a server on a free port of the loopback interface that speaks TLS only
+// and asks clients for no certificate.
+func StartTLS(t testing.TB, cert, key string) *Server {
+	t.Helper()
+	s := &Server{dir: tempDir(t), tls: true}
+	port := freePort(t)
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return s.launch(t, []string{
+		"--port", "0", "--tls-port", strconv.Itoa(port), "--bind", "127.0.0.1",
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no",
+	})
+}
+
+// StartSentinel runs a sentinel, which changes its configuration file.
+func StartSentinel(t testing.TB, config string) *Server {
+	t.Helper()
+	Need(t)
+	port := freePort(t)
+	s := &Server{dir: tempDir(t), Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	s.args = []string{config, "--sentinel", "--port", strconv.Itoa(port), "--bind", "127.0.0.1"}
+	t.Cleanup(s.end)
+	s.Start(t)
+	return s
+}
+
 func (s *Server) launch(t testing.TB, args []string) *Server {
 	t.Helper()
 	Need(t)
@@ -93,6 +119,10 @@ func (s *Server) Start(t testing.TB) {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		conn, err := net.Dial(s.network(), s.Addr)
+		if err == nil && s.tls {
+			_ = conn.Close()
+			return
+		}
 		if err == nil {
 			_ = conn.SetDeadline(deadline)
 			_, _ = io.WriteString(conn, "PING\r\n")

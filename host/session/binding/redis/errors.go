@@ -47,6 +47,7 @@ var refusals = []struct {
 	{"WRONGPASS", binding.Auth, time.Minute},
 	{"NOPERM", binding.Auth, time.Minute},
 	{"ERR AUTH", binding.Auth, time.Minute},
+	{"ERR Protocol error: unauthenticated", binding.Auth, time.Minute},
 	{"ERR invalid password", binding.Auth, time.Minute},
 	{"ERR Client sent AUTH", binding.Auth, time.Minute},
 	{"READONLY", binding.ReadOnly, 5 * time.Second},

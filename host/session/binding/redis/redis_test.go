@@ -90,6 +90,18 @@ func TestServerClock(t *testing.T) {
 	if err != nil || len(list) != 1 || time.Until(list[0].Expires) > time.Minute+time.Second || time.Until(list[0].Expires) < 50*time.Second {
 		t.Fatalf("Work = %v, %v", list, err)
 	}
+	// A short lease does not shorten the life of a long one beside it.
+	if err := e.AddWork(t.Context(), k, binding.Work{ID: "long", Kind: "c"}, 20*time.Hour, 1); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := e.RenewWork(t.Context(), k, "a", time.Second); err != nil || !ok {
+		t.Fatalf("RenewWork = %v, %v", ok, err)
+	}
+	for _, name := range []string{e.keys(k).work(), e.keys(k).data()} {
+		if ttl, err := e.client.PTTL(t.Context(), name).Result(); err != nil || ttl < 19*time.Hour {
+			t.Errorf("%s expires in %v, %v", name, ttl, err)
+		}
+	}
 	// Everything but bindings is forgotten by itself.
 	if ok, err := e.Create(t.Context(), binding.Binding{Key: k, Provider: "p", Sandbox: "s", Created: time.Now()}, 0); err != nil || !ok {
 		t.Fatalf("Create = %v, %v", ok, err)

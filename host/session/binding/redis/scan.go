@@ -40,37 +40,50 @@ func (e *Engine) Bindings(ctx context.Context, list []binding.Key) (map[binding.
 // read gets some bindings in one round trip and passes each on. The error is about
 // all of them.
 func (e *Engine) read(ctx context.Context, list []binding.Key, each func(binding.Binding, bool, error) bool) error {
-	cmds := make([]*goredis.Cmd, len(list))
-	_, err := e.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		for i, k := range list {
-			cmds[i] = p.Do(ctx, "HGETALL", e.keys(k).binding())
-		}
-		return nil
+	cmds, err := e.pipeline(ctx, len(list), func(p goredis.Pipeliner, i int) *goredis.Cmd {
+		return p.Do(ctx, "HGETALL", e.keys(list[i]).binding())
 	})
+	if err != nil {
+		return err
+	}
 	for i, cmd := range cmds {
-		v, cmdErr := cmd.Result()
-		if cmdErr != nil {
-			cmdErr = classify(cmdErr)
-			if !errors.Is(cmdErr, binding.ErrCorrupt) {
-				return cmdErr
-			}
-			if !each(binding.Binding{}, false, fmt.Errorf("%v: %w", list[i], cmdErr)) {
-				return nil
-			}
-			continue
+		var b binding.Binding
+		bound := false
+		v, err := cmd.Result()
+		if err = classify(err); err == nil {
+			b, bound, err = decode(list[i], flat(v))
+		} else if !errors.Is(err, binding.ErrCorrupt) {
+			return err
 		}
-		b, bound, cmdErr := decode(list[i], flat(v))
-		if cmdErr != nil {
-			cmdErr = fmt.Errorf("%v: %w", list[i], cmdErr)
+		if err != nil {
+			err = fmt.Errorf("%v: %w", list[i], err)
 		}
-		if !each(b, bound, cmdErr) {
+		if !each(b, bound, err) {
 			return nil
 		}
 	}
-	if len(cmds) == 0 {
-		return classify(err)
-	}
 	return nil
+}
+
+// pipeline sends n commands in one round trip. A pipeline that got no connection
+// leaves its commands without an error, which must not be read as empty answers.
+func (e *Engine) pipeline(ctx context.Context, n int, command func(p goredis.Pipeliner, i int) *goredis.Cmd) ([]*goredis.Cmd, error) {
+	cmds := make([]*goredis.Cmd, n)
+	_, err := e.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+		for i := range cmds {
+			cmds[i] = command(p, i)
+		}
+		return nil
+	})
+	for _, cmd := range cmds {
+		if cmd.Err() == nil && cmd.Val() == nil {
+			if err == nil {
+				err = errors.New("a command of a pipeline was not answered")
+			}
+			return nil, classify(err)
+		}
+	}
+	return cmds, nil
 }
 
 // flat is a hash as names and values in turn; the newer protocol answers a map.
@@ -149,32 +162,34 @@ type outcome struct {
 // where a server does not have the script.
 func (e *Engine) each(ctx context.Context, s *goredis.Script, list []binding.Key, args ...any) ([]outcome, error) {
 	args = append([]any{e.now()}, args...)
-	cmds := make([]*goredis.Cmd, len(list))
-	again := make([]int, 0, len(list))
-	_, _ = e.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		for i, k := range list {
-			cmds[i] = s.EvalSha(ctx, p, []string{e.keys(k).binding()}, args...)
-		}
-		return nil
+	cmds, err := e.pipeline(ctx, len(list), func(p goredis.Pipeliner, i int) *goredis.Cmd {
+		return s.EvalSha(ctx, p, []string{e.keys(list[i]).binding()}, args...)
 	})
+	if err != nil {
+		return nil, err
+	}
+	var again []int
 	for i, cmd := range cmds {
 		if goredis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			again = append(again, i)
 		}
 	}
 	if len(again) > 0 {
-		_, _ = e.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-			for _, i := range again {
-				cmds[i] = s.Eval(ctx, p, []string{e.keys(list[i]).binding()}, args...)
-			}
-			return nil
+		repeated, err := e.pipeline(ctx, len(again), func(p goredis.Pipeliner, i int) *goredis.Cmd {
+			return s.Eval(ctx, p, []string{e.keys(list[again[i]]).binding()}, args...)
 		})
+		if err != nil {
+			return nil, err
+		}
+		for i, cmd := range repeated {
+			cmds[again[i]] = cmd
+		}
 	}
 	answers := make([]outcome, len(list))
 	for i, cmd := range cmds {
 		answers[i].reply, answers[i].err = answer(cmd.Result())
 	}
-	return answers, ctx.Err()
+	return answers, nil
 }
 
 // scan visits the keys of bindings, of one tenant or all, some more than once, in

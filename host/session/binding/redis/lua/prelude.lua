@@ -23,20 +23,26 @@ local function lost(key, fence)
   return not held(key) or redis.call('HGET', key, 'fence') ~= fence
 end
 
--- keep makes a key outlast a lease that starts now. The server then forgets it by
--- itself; what counts is the time inside.
+-- keep makes a key outlast a lease that starts now, and never shortens its life. The
+-- server then forgets it by itself; what counts is the time inside. A renewal calls it
+-- first: a server without memory refuses commands only before a script's first write,
+-- and this write needs no memory, so that what is held can be kept.
 local function keep(key, lease)
-  if redis.call('PTTL', key) < lease + 60000 then redis.call('PEXPIRE', key, text(lease + 60000)) end
+  redis.call('PEXPIRE', key, text(math.max(redis.call('PTTL', key), lease + 60000)))
 end
 
 -- Turns are a sorted set of holders by when they end. A member that never ends says
 -- that the open turn's rebuild is spent.
 local function turns(key) return redis.call('ZCOUNT', key, '(' .. text(now), '(+inf') end
 
--- begin opens or extends one hold. A turn of which no hold is left is over.
+-- begin opens or extends one hold. A turn of which no hold was left is over.
 local function begin(key, holder, lease)
-  if turns(key) == 0 then redis.call('DEL', key) end
+  local open = turns(key)
   redis.call('ZADD', key, text(now + lease), holder)
+  if open == 0 then
+    redis.call('ZREM', key, '!')
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', text(now))
+  end
   keep(key, lease)
 end
 
