@@ -18,7 +18,7 @@ type backends struct {
 	byID    map[string]BackendConfig
 	deflt   string
 	node    string
-	plugins map[string]*supervisor
+	plugins map[string]*line
 }
 
 var _ session.Targets = (*backends)(nil)
@@ -35,15 +35,15 @@ func (b *backends) Named(ctx context.Context, tenant, config string) (session.Ta
 	if !ok || (tenant != "" && c.Tenant != "" && c.Tenant != tenant) {
 		return session.Target{}, session.ErrConfigNotFound
 	}
-	g, err := b.plugins[c.Plugin].acquire(ctx)
+	u, release, err := b.plugins[c.Plugin].acquire(ctx)
 	if err != nil {
 		return session.Target{}, fmt.Errorf("sandbox config %q: %w", config, err)
 	}
 	t := session.Target{
-		Config: c.ID, Backend: g.backend, Info: g.info,
-		Languages: g.offers[c.ID].languages(ctx), Release: sync.OnceFunc(g.release),
+		Config: c.ID, Backend: u.backend, Info: u.info,
+		Languages: u.offers[c.ID].languages(ctx), Release: sync.OnceFunc(release),
 	}
-	if !g.info.Has(backend.CapShared) {
+	if !u.info.Has(backend.CapShared) {
 		t.Node = b.node
 	}
 	return t, nil
@@ -67,7 +67,7 @@ func (b *backends) close(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, s := range b.plugins {
 		wg.Go(func() {
-			err := s.close(ctx)
+			err := s.slot.Close(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/process"
@@ -25,12 +26,25 @@ const (
 	PluginUnused PluginState = "unused"
 	// PluginSkipped: another directory, searched earlier, has the same name.
 	PluginSkipped PluginState = "skipped"
-	// PluginReady: loaded, or its process runs.
-	PluginReady PluginState = "ready"
-	// PluginStopped: its process has ended; the next call starts it again.
-	PluginStopped PluginState = "stopped"
 	// PluginError: it cannot be used; Cause says why.
 	PluginError PluginState = "error"
+	// PluginStarting: its process was started and is not ready for calls yet.
+	PluginStarting PluginState = "starting"
+	// PluginReady: loaded, or its process runs.
+	PluginReady PluginState = "ready"
+	// PluginDegraded: its process runs, and says that it is not ready, or did not
+	// answer when it was asked.
+	PluginDegraded PluginState = "degraded"
+	// PluginBackoff: its process ended or did not start, and is started again after
+	// a pause.
+	PluginBackoff PluginState = "backoff"
+	// PluginQuarantined: its process ended too often; only an operator's reset
+	// starts it again.
+	PluginQuarantined PluginState = "quarantined"
+	// PluginDraining: it is on its way out, with calls in flight.
+	PluginDraining PluginState = "draining"
+	// PluginStopped: it is not running and will not be.
+	PluginStopped PluginState = "stopped"
 )
 
 // PluginStatus describes one plugin for operators.
@@ -49,6 +63,10 @@ type PluginStatus struct {
 	SHA256 string `json:"sha256,omitempty"`
 	// Dir is where it was found.
 	Dir string `json:"dir"`
+	// Since is when it came into State, and Restarts how often its process was
+	// started again; both of running backends only.
+	Since    time.Time `json:"since,omitzero"`
+	Restarts int       `json:"restarts,omitempty"`
 }
 
 // Discover searches dirs for NAME/plugin.yaml and reports everything found, in

@@ -13,7 +13,7 @@ import (
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/manifest"
-	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -38,6 +38,8 @@ type Options struct {
 	StrictDigests bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+
+	supervision supervise.Settings // of the tests
 }
 
 // Host is an open plugin host. It is safe for concurrent use.
@@ -125,72 +127,46 @@ func (o *Options) complete() error {
 // prepareBackends checks every named config against its plugin before anything
 // is launched.
 func (h *Host) prepareBackends() error {
-	b := &backends{deflt: h.o.Config.Default, node: h.o.Node, byID: make(map[string]BackendConfig), plugins: make(map[string]*supervisor)}
+	b := &backends{deflt: h.o.Config.Default, node: h.o.Node, byID: make(map[string]BackendConfig), plugins: make(map[string]*line)}
+	byPlugin := make(map[string][]BackendConfig)
 	for _, c := range h.o.Config.Backends {
+		byPlugin[c.Plugin] = append(byPlugin[c.Plugin], c)
+		b.byID[c.ID] = c
+		b.configs = append(b.configs, c)
+	}
+	var programs []*program
+	for _, c := range h.o.Config.Backends {
+		configs := byPlugin[c.Plugin]
+		if configs[0].ID != c.ID {
+			continue
+		}
 		f, err := h.registry.plugin(manifest.KindBackend, c.Plugin)
 		if err != nil {
 			return fmt.Errorf("sandbox config %q: %w", c.ID, err)
 		}
-		if c.Config, err = pluginConfig(f, c.Config); err != nil {
-			return fmt.Errorf("sandbox config %q: %w", c.ID, err)
+		p, err := h.newProgram(f, configs)
+		if err != nil {
+			return err
 		}
-		s := b.plugins[c.Plugin]
-		if s == nil {
-			if s, err = h.newSupervisor(f); err != nil {
-				return err
-			}
-			b.plugins[c.Plugin] = s
-		}
-		s.configs = append(s.configs, c)
-		b.byID[c.ID] = c
-		b.configs = append(b.configs, c)
+		programs = append(programs, p)
+	}
+	for _, p := range programs {
+		p.start()
+		b.plugins[p.found.m.Name] = newLine(p)
 	}
 	h.backends = b
 	return nil
 }
 
-func (h *Host) newSupervisor(f found) (*supervisor, error) {
-	if _, err := f.m.Negotiate(backendProtocols); err != nil {
-		return nil, err
-	}
-	if h.sockets == nil {
-		var err error
-		if h.sockets, err = newSockets(); err != nil {
-			return nil, err
-		}
-	}
-	env := allowedEnv(f.m.Env, os.LookupEnv)
-	for name, dir := range map[string]string{
-		backend.EnvData:  filepath.Join(h.o.DataDir, "plugins", f.m.Name),
-		backend.EnvCache: filepath.Join(h.o.CacheDir, f.m.Name),
-	} {
-		abs, err := filepath.Abs(dir)
-		if err == nil {
-			err = os.MkdirAll(abs, 0o700)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("plugin %q: make its directory: %w", f.m.Name, err)
-		}
-		env = append(env, name+"="+abs)
-	}
-	slices.Sort(env)
-	return &supervisor{
-		found: f, env: env, sockets: h.sockets.dir, log: h.log.Named(f.m.Name), life: h.life, now: h.o.Now,
-	}, nil
-}
-
-// backendProtocols are the versions of the backend contract this host speaks.
-var backendProtocols = []int{1}
-
+// startBackends waits for the first start of every plugin. Another than the
+// default's may fail: it is tried again.
 func (h *Host) startBackends(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var failed error
-	for name, s := range h.backends.plugins {
+	for name, l := range h.backends.plugins {
 		wg.Go(func() {
-			g, err := s.acquire(ctx)
-			if err == nil {
-				g.release()
-			} else if name == h.backends.byID[h.backends.deflt].Plugin {
+			err := l.program().proven(ctx)
+			if err != nil && name == h.backends.byID[h.backends.deflt].Plugin {
 				failed = fmt.Errorf("the default backend: %w", err)
 			}
 		})
@@ -250,8 +226,8 @@ func (h *Host) Plugins() []PluginStatus {
 	for _, f := range h.registry.order {
 		st := f.status
 		if f.m != nil {
-			if s, ok := h.backends.plugins[st.Name]; ok {
-				st.State, st.Cause = s.status()
+			if l, ok := h.backends.plugins[st.Name]; ok {
+				st = l.status(st)
 			} else if used[st.Name] {
 				st.State = PluginReady
 			}

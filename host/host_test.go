@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -162,7 +164,6 @@ func TestCrashedPluginIsStartedAgain(t *testing.T) {
 		t.Errorf("the call in flight = %v, want unavailable", err)
 	}
 	target.Release()
-	<-h.backends.plugins["fake"].gen.proc.Done()
 	// Everybody who needs it waits for one start.
 	var wg sync.WaitGroup
 	for range 8 {
@@ -181,17 +182,11 @@ func TestCrashedPluginIsStartedAgain(t *testing.T) {
 	wg.Wait()
 }
 
-func TestFailedStartIsNotRepeatedAtOnce(t *testing.T) {
+func TestFailedStartIsRepeatedWithPauses(t *testing.T) {
 	f := newFixture(t)
 	f.installFake()
-	now := time.Now()
-	var mu sync.Mutex
 	o := f.options()
-	o.Now = func() time.Time {
-		mu.Lock()
-		defer mu.Unlock()
-		return now
-	}
+	o.supervision = supervise.Settings{MinPause: 10 * time.Millisecond}
 	o.Config.Backends = append(o.Config.Backends, BackendConfig{ID: "other", Plugin: "broken"})
 	f.install("broken", strings.Replace(fakeManifest, "name: fake", "name: broken", 1), []byte("#!/bin/false\n"), 0o755)
 	h, err := Open(t.Context(), o) // the default works, so the host opens
@@ -199,37 +194,49 @@ func TestFailedStartIsNotRepeatedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close(context.Background())
-	for range 3 {
-		_, err := h.Target(t.Context(), "other")
-		var be *backend.Error
-		if !errors.As(err, &be) || be.Kind != backend.KindUnavailable || be.RetryAfter <= 0 {
-			t.Fatalf("err = %v, want unavailable with a time to retry after", err)
-		}
+	if p := status(h, "broken"); p.State == PluginReady || !strings.Contains(p.Cause, "exited with status 1") {
+		t.Errorf("status = %+v", p)
 	}
-	var broken PluginStatus
-	for _, p := range h.Plugins() {
-		if p.Name == "broken" {
-			broken = p
-		}
+	// It is quarantined in the end, and calls are refused at once, with the cause.
+	l := h.backends.plugins["broken"]
+	for l.program().sup.View().State != supervise.Quarantined {
+		time.Sleep(10 * time.Millisecond)
 	}
-	if broken.State != PluginError || broken.Cause == "" {
-		t.Errorf("status = %+v", broken)
+	_, err = h.Target(t.Context(), "other")
+	var be *backend.Error
+	if !errors.As(err, &be) || be.Kind != backend.KindUnavailable || !strings.Contains(err.Error(), "exited with status 1") {
+		t.Fatalf("err = %v, want unavailable with the cause", err)
 	}
-	// Repaired, it comes back by itself.
+	if p := status(h, "broken"); p.State != PluginQuarantined || !strings.Contains(p.Fix, "reset broken") {
+		t.Errorf("status = %+v", p)
+	}
+	// Repaired and reset, it serves.
 	manifest := strings.Replace(fakeManifest, "name: fake", "name: broken", 1)
 	f.install("broken", manifest, self(t), 0o755)
 	dir := filepath.Join(f.data, "plugins", "broken")
 	if err := os.WriteFile(filepath.Join(dir, "script.json"), []byte(`{"name":"broken","version":"1.2.3"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mu.Lock()
-	now = now.Add(restartPause)
-	mu.Unlock()
+	if err := h.ResetPlugin("broken"); err != nil {
+		t.Fatal(err)
+	}
 	target, err := h.Target(t.Context(), "other")
 	if err != nil {
 		t.Fatal(err)
 	}
 	target.Release()
+	if err := h.ResetPlugin("absent"); err == nil {
+		t.Error("an absent plugin was reset")
+	}
+}
+
+func status(h *Host, name string) PluginStatus {
+	for _, p := range h.Plugins() {
+		if p.Name == name {
+			return p
+		}
+	}
+	return PluginStatus{}
 }
 
 func TestTenantsConfigs(t *testing.T) {
@@ -278,13 +285,8 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 	}
 	closed := make(chan error)
 	go func() { closed <- h.Close(context.Background()) }()
-	for g := h.backends.plugins["fake"]; ; {
-		g.mu.Lock()
-		closing := g.closed && g.gen == nil
-		g.mu.Unlock()
-		if closing {
-			break
-		}
+	for h.backends.plugins["fake"].program() != nil {
+		runtime.Gosched()
 	}
 	if _, err := target.Backend.Health(t.Context()); err != nil {
 		t.Errorf("a call in flight was cut off: %v", err)

@@ -15,6 +15,8 @@ const (
 	// mends it need not start anything again.
 	offerKept  = time.Minute
 	offerRetry = 5 * time.Second
+	// offerAhead is more than the time between two calls of renew.
+	offerAhead = 15 * time.Second
 	// offerTimeout bounds one Probe.
 	offerTimeout = 10 * time.Second
 )
@@ -55,6 +57,19 @@ func (o *offering) languages(ctx context.Context) []backend.LanguageSupport {
 		}
 	}
 	return o.last()
+}
+
+// renew asks again shortly before the last answer is old.
+func (o *offering) renew(ctx context.Context) {
+	o.mu.Lock()
+	due := o.asking == nil && !o.until.IsZero() && !o.now().Add(offerAhead).Before(o.until)
+	if due {
+		o.asking = make(chan struct{})
+	}
+	o.mu.Unlock()
+	if due {
+		o.ask(ctx)
+	}
 }
 
 func (o *offering) last() []backend.LanguageSupport {

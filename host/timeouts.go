@@ -10,8 +10,6 @@ const (
 	startTimeout = 30 * time.Second
 	// stopTimeout bounds the stop of one plugin process after it has drained.
 	stopTimeout = 5 * time.Second
-	// restartPause is the least time between a failed start and the next.
-	restartPause = time.Second
 	// readyTimeout bounds a readiness check.
 	readyTimeout = 5 * time.Second
 	// listTimeout bounds the first question to a language table.

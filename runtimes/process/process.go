@@ -24,6 +24,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -168,6 +169,7 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 		p.release()
 		return nil, run.explain(ctx, err)
 	}
+	go p.watch()
 	go p.collect()
 	return p, nil
 }
@@ -224,6 +226,36 @@ func (p *Process) PID() int { return p.child.pid }
 // Done is closed when the process has ended, for whatever reason, and everything
 // that served it is released.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Dead is closed as soon as the process has ended: before Done, which waits until
+// what it wrote has been read.
+func (p *Process) Dead() <-chan struct{} { return p.child.dead }
+
+// Serving is false from the moment the connection breaks, which is when the first
+// call in flight fails and a little before Dead. It is never true again.
+func (p *Process) Serving() bool {
+	select {
+	case <-p.child.dead:
+		return false
+	default:
+		return p.conn.GetState() == connectivity.Ready
+	}
+}
+
+// watch ends a process that has let go of its connection and lives on: there is
+// no way back to it.
+func (p *Process) watch() {
+	for p.conn.GetState() == connectivity.Ready {
+		p.conn.WaitForStateChange(context.Background(), connectivity.Ready) // release closes conn
+	}
+	timer := time.NewTimer(lostTime)
+	defer timer.Stop()
+	select {
+	case <-p.child.dead:
+	case <-timer.C:
+		p.child.kill()
+	}
+}
 
 // Dropped returns how many log lines were dropped because the plugin logged
 // more than its budget.

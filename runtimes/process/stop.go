@@ -16,6 +16,10 @@ const (
 	killTime     = 5 * time.Second // after SIGKILL: only the kernel can be in the way
 )
 
+// lostTime is how long a process may live without its connection: longer than an
+// orderly end after SIGTERM takes (sdk/backend).
+const lostTime = 5 * time.Second
+
 // shutdownMethod is go-plugin's, whose generated code is internal. Its messages
 // are empty.
 const shutdownMethod = "/plugin.GRPCController/Shutdown"

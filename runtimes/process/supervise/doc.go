@@ -41,6 +41,8 @@ const (
 type Unit interface {
 	// Done is closed when the unit has ended, for whatever reason.
 	Done() <-chan struct{}
+	// Serving is false from the moment no call can succeed any more. Done follows.
+	Serving() bool
 	// Ended describes how, once Done is closed.
 	Ended() Ended
 	// Stop ends the unit and returns when nothing of it is left. When ctx ends it
@@ -70,8 +72,9 @@ type Settings struct {
 	// and started again.
 	CheckEvery, CheckTimeout time.Duration
 	Strikes                  int
-	// MinPause and MaxPause bound the pause before a start (500 ms, 60 s). The
-	// first start after Steady (2 min) of service has none.
+	// MinPause and MaxPause bound the pause before a start (500 ms, 60 s). There
+	// is none when a unit ends that was the first, or that served for Steady (2
+	// min); a failed start is always followed by one.
 	MinPause, MaxPause, Steady time.Duration
 	// Crashes (5) ends and failed starts within Window (5 min) are too many.
 	Crashes int

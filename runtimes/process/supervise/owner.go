@@ -62,8 +62,9 @@ func (o *owner[U]) run() {
 			o.judge(r)
 		case <-o.timer.C:
 			o.tick()
-		case <-o.s.reset:
+		case taken := <-o.s.reset:
 			o.resetPauses()
+			close(taken)
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (o *owner[U]) ended(how Ended) {
 
 // fell decides what follows an end that nobody asked for.
 func (o *owner[U]) fell(e End) {
-	pause, tooOften := o.pauses.after(e.At)
+	pause, tooOften := o.pauses.after(e)
 	o.set(func(v *View) {
 		v.LastEnd, v.Since, v.Cause, v.RetryAt = &e, e.At, e.Cause, time.Time{}
 		switch {

@@ -14,21 +14,22 @@ type pauses struct {
 // after counts an end and returns the pause that follows it, or that there were
 // too many. Pauses grow with decorrelated jitter, so that programs that fall
 // together do not rise together.
-func (p *pauses) after(now time.Time) (pause time.Duration, tooOften bool) {
+func (p *pauses) after(e End) (pause time.Duration, tooOften bool) {
 	kept := p.ends[:0]
 	for _, t := range p.ends {
-		if now.Sub(t) < p.settings.Window {
+		if e.At.Sub(t) < p.settings.Window {
 			kept = append(kept, t)
 		}
 	}
-	p.ends = append(kept, now)
+	p.ends = append(kept, e.At)
 	if len(p.ends) >= p.settings.Crashes {
 		return 0, true
 	}
 	switch {
-	case !p.known:
-		p.known = true // the first end costs no pause
+	case !p.known && e.Uptime > 0:
+		p.known = true // the first end costs no pause; a failed start does
 	default:
+		p.known = true
 		spread := max(3*p.last, 3*p.settings.MinPause) - p.settings.MinPause
 		p.last = p.settings.MinPause + time.Duration(p.jitter()*float64(spread))
 		p.last = min(p.last, p.settings.MaxPause)

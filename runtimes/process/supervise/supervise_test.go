@@ -29,6 +29,15 @@ type unit struct {
 func (u *unit) Done() <-chan struct{} { return u.done }
 func (u *unit) Ended() Ended          { return u.how }
 
+func (u *unit) Serving() bool {
+	select {
+	case <-u.done:
+		return false
+	default:
+		return true
+	}
+}
+
 func (u *unit) crash(cause string) {
 	u.once.Do(func() {
 		u.how = Ended{Cause: cause, Lines: []string{"last words"}}
@@ -252,7 +261,9 @@ func TestCrashLoopIsQuarantinedUntilReset(t *testing.T) {
 			t.Errorf("unit %d", u.n)
 		}
 		// The slate is clean: one more crash costs nothing.
-		running(t, s).crash("exit status 9")
+		u := running(t, s)
+		time.Sleep(time.Second)
+		u.crash("exit status 9")
 		synctest.Wait()
 		if st := s.View().State; st != Starting {
 			t.Errorf("state %q", st)
@@ -264,8 +275,11 @@ func TestFailedStartsAreQuarantinedToo(t *testing.T) {
 	supervised(t, func(o *Options[*unit]) {
 		o.Launch = func(context.Context) (*unit, error) { return nil, errors.New("digest is wrong") }
 	}, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		if v, err := s.Settled(t.Context()); err != nil || v.State != Backoff || v.LastEnd.Uptime != 0 {
+			t.Errorf("after the first: %+v %v", v, err)
+		}
 		time.Sleep(5 * time.Minute)
-		if v := s.View(); v.State != Quarantined || v.LastEnd.Cause != "digest is wrong" || v.Starts != 0 {
+		if v, err := s.Settled(t.Context()); err != nil || v.State != Quarantined || v.LastEnd.Cause != "digest is wrong" || v.Starts != 0 {
 			t.Errorf("view %+v", v)
 		}
 	})

@@ -29,7 +29,7 @@ type Options[U Unit] struct {
 type Supervisor[U Unit] struct {
 	o     Options[U]
 	view  atomic.Pointer[snapshot[U]]
-	reset chan struct{}
+	reset chan chan struct{}
 
 	life  context.Context // of launches and checks; its end is Close
 	end   context.CancelFunc
@@ -49,7 +49,7 @@ func New[U Unit](o Options[U]) *Supervisor[U] {
 		o.Jitter = rand.Float64
 	}
 	s := &Supervisor[U]{
-		o: o, reset: make(chan struct{}, 1), gone: make(chan struct{}),
+		o: o, reset: make(chan chan struct{}), gone: make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.stop, s.hurry = context.WithCancel(context.Background())
@@ -71,12 +71,9 @@ func (s *Supervisor[U]) Unit(ctx context.Context) (U, error) {
 	for {
 		v := s.view.Load()
 		switch {
-		case v.running:
-			select {
-			case <-v.unit.Done(): // the owner will know in a moment
-			default:
-				return v.unit, nil
-			}
+		case v.running && v.unit.Serving():
+			return v.unit, nil
+		case v.running: // the owner will know in a moment
 		case v.State == Backoff:
 			if wait := time.Until(v.RetryAt); wait > s.o.GapWait {
 				return none, s.unavailable(v.View, wait)
@@ -92,16 +89,36 @@ func (s *Supervisor[U]) Unit(ctx context.Context) (U, error) {
 	}
 }
 
+// Settled waits while the program starts and says how it is then: whether a start
+// succeeded is known before another is tried. It returns ctx's error when that
+// ends first.
+func (s *Supervisor[U]) Settled(ctx context.Context) (View, error) {
+	for {
+		v := s.view.Load()
+		if v.State != Starting {
+			return v.View, nil
+		}
+		select {
+		case <-v.next:
+		case <-ctx.Done():
+			return v.View, ctx.Err()
+		}
+	}
+}
+
 func (s *Supervisor[U]) unavailable(v View, after time.Duration) error {
 	return &UnavailableError{Name: s.o.Name, State: v.State, Cause: v.Cause, RetryAfter: after}
 }
 
 // Reset forgets past failures and starts the program now if it is in a pause or
-// in quarantine. It does nothing to a running one.
+// in quarantine. It does nothing more to a running one. Calls that follow wait for
+// the start.
 func (s *Supervisor[U]) Reset() {
+	taken := make(chan struct{})
 	select {
-	case s.reset <- struct{}{}:
-	default: // one is on its way
+	case s.reset <- taken:
+		<-taken
+	case <-s.gone:
 	}
 }
 

@@ -1,0 +1,16 @@
+package host
+
+import "fmt"
+
+// ResetPlugin forgets the past failures of a backend plugin and starts it now if
+// it is in a pause or in quarantine. A running one is left alone.
+func (h *Host) ResetPlugin(name string) error {
+	l, ok := h.backends.plugins[name]
+	if !ok {
+		return fmt.Errorf("no running backend is called %q", name)
+	}
+	if p := l.program(); p != nil {
+		p.sup.Reset()
+	}
+	return nil
+}

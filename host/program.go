@@ -1,0 +1,192 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/caisson-run/caisson/runtimes/handoff"
+	"github.com/caisson-run/caisson/runtimes/process/supervise"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/hashicorp/go-hclog"
+)
+
+// program is one installed version of a backend plugin: what its process is
+// started from, with what, and who keeps it running.
+type program struct {
+	found   found
+	configs []BackendConfig // completed by this version's schema
+	env     []string
+	sockets string
+	log     hclog.Logger
+	now     func() time.Time // of what configs offer
+
+	settings supervise.Settings
+	sup      *supervise.Supervisor[*unit]
+}
+
+// newProgram checks every config that f is to serve before anything is launched.
+// configs are as the operator wrote them.
+func (h *Host) newProgram(f found, configs []BackendConfig) (*program, error) {
+	if _, err := f.m.Negotiate(backendProtocols); err != nil {
+		return nil, err
+	}
+	p := &program{found: f, log: h.log.Named(f.m.Name), now: h.o.Now, settings: h.o.supervision}
+	p.settings.StopTimeout = stopTimeout
+	for _, c := range configs {
+		var err error
+		if c.Config, err = pluginConfig(f, c.Config); err != nil {
+			return nil, fmt.Errorf("sandbox config %q: %w", c.ID, err)
+		}
+		p.configs = append(p.configs, c)
+	}
+	if h.sockets == nil {
+		var err error
+		if h.sockets, err = newSockets(); err != nil {
+			return nil, err
+		}
+	}
+	p.sockets = h.sockets.dir
+	p.env = allowedEnv(f.m.Env, os.LookupEnv)
+	for name, dir := range map[string]string{
+		backend.EnvData:  filepath.Join(h.o.DataDir, "plugins", f.m.Name),
+		backend.EnvCache: filepath.Join(h.o.CacheDir, f.m.Name),
+	} {
+		abs, err := filepath.Abs(dir)
+		if err == nil {
+			err = os.MkdirAll(abs, 0o700)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("plugin %q: make its directory: %w", f.m.Name, err)
+		}
+		p.env = append(p.env, name+"="+abs)
+	}
+	slices.Sort(p.env)
+	return p, nil
+}
+
+// backendProtocols are the versions of the backend contract this host speaks.
+var backendProtocols = []int{1}
+
+// allowedEnv returns the variables that the manifest lists and the host has,
+// as NAME=value.
+func allowedEnv(names []string, lookup func(string) (string, bool)) []string {
+	var env []string
+	for _, n := range names {
+		if v, ok := lookup(n); ok {
+			env = append(env, n+"="+v)
+		}
+	}
+	return env
+}
+
+// emptyConfig stands for a config that says nothing.
+var emptyConfig = json.RawMessage("{}")
+
+// start begins to keep p running.
+func (p *program) start() {
+	p.sup = supervise.New(supervise.Options[*unit]{
+		Name: p.found.m.Name, Launch: p.launch, Log: p.log,
+		Check:    func(ctx context.Context, u *unit) (supervise.Health, error) { return u.health(ctx) },
+		Settings: p.settings,
+	})
+}
+
+// proven waits until the first start succeeded, or returns why it did not.
+func (p *program) proven(ctx context.Context) error {
+	v, err := p.sup.Settled(ctx)
+	if err != nil {
+		return err
+	}
+	if v.State != supervise.Ready && v.State != supervise.Degraded {
+		return p.unavailable(&supervise.UnavailableError{State: v.State, Cause: v.Cause})
+	}
+	return nil
+}
+
+// unavailable turns a supervisor's refusal into the contract's own error.
+func (p *program) unavailable(err error) error {
+	u, ok := errors.AsType[*supervise.UnavailableError](err)
+	if !ok {
+		return err
+	}
+	e := backend.Errorf(backend.KindUnavailable, "start", "plugin is not running (%s): %s", u.State, u.Cause)
+	e.Provider, e.RetryAfter = p.found.m.Name, u.RetryAfter
+	return e
+}
+
+// line is the succession of programs that serve one plugin's name.
+type line struct{ slot *handoff.Slot[*program] }
+
+func newLine(first *program) *line {
+	return &line{handoff.New(first, func(ctx context.Context, p *program) error { return p.sup.Close(ctx) })}
+}
+
+// acquire borrows the running process, waiting while it starts. The error is a
+// KindUnavailable one when there is none.
+func (l *line) acquire(ctx context.Context) (*unit, func(), error) {
+	ref, err := l.slot.Acquire()
+	if err != nil {
+		return nil, nil, backend.Errorf(backend.KindUnavailable, "start", "the host is closing")
+	}
+	u, err := ref.Value().sup.Unit(ctx)
+	if err != nil {
+		err = ref.Value().unavailable(err)
+		ref.Release()
+		return nil, nil, err
+	}
+	return u, ref.Release, nil
+}
+
+// status completes st, which is what was found, by how its program is now.
+func (l *line) status(st PluginStatus) PluginStatus {
+	p := l.program()
+	if p == nil {
+		st.State, st.Cause = PluginStopped, "the host is closing"
+		return st
+	}
+	v := p.sup.View()
+	st.State, st.Since, st.Restarts = pluginState(v.State), v.Since, v.Restarts
+	if st.State != PluginReady {
+		st.Cause = v.Cause
+	}
+	if st.State == PluginQuarantined {
+		st.Fix = "mend the cause, then run caisson plugin reset " + st.Name
+	}
+	return st
+}
+
+// pluginState is a supervisor's state as operators know it.
+func pluginState(s supervise.State) PluginState {
+	switch s {
+	case supervise.Starting:
+		return PluginStarting
+	case supervise.Ready:
+		return PluginReady
+	case supervise.Degraded:
+		return PluginDegraded
+	case supervise.Backoff:
+		return PluginBackoff
+	case supervise.Quarantined:
+		return PluginQuarantined
+	case supervise.Draining:
+		return PluginDraining
+	default:
+		return PluginStopped
+	}
+}
+
+// program is the one in service; nil when the host is closed.
+func (l *line) program() *program {
+	ref, err := l.slot.Acquire()
+	if err != nil {
+		return nil
+	}
+	defer ref.Release()
+	return ref.Value()
+}

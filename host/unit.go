@@ -1,0 +1,96 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/caisson-run/caisson/runtimes/process"
+	"github.com/caisson-run/caisson/runtimes/process/supervise"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// unit is one process of a backend plugin, with every config open.
+type unit struct {
+	proc    *process.Process
+	backend backend.Backend
+	info    backend.Info
+	offers  map[string]*offering // by the id of the config
+}
+
+var _ supervise.Unit = (*unit)(nil)
+
+// Done is closed when the process has ended. What it wrote may still be read.
+func (u *unit) Done() <-chan struct{} { return u.proc.Dead() }
+
+// Serving is false from the moment the connection breaks.
+func (u *unit) Serving() bool { return u.proc.Serving() }
+
+// Ended says how.
+func (u *unit) Ended() supervise.Ended {
+	<-u.proc.Done()
+	_, lines, _ := u.proc.Exit()
+	return supervise.Ended{Cause: u.proc.ExitCause(), Lines: lines}
+}
+
+// Stop ends the process, by force once ctx has ended.
+func (u *unit) Stop(ctx context.Context) error { return u.proc.Stop(ctx) }
+
+// health is what a supervisor asks every few seconds. What the configs offer is
+// asked again on the way, so that no request has to.
+func (u *unit) health(ctx context.Context) (supervise.Health, error) {
+	h, err := u.backend.Health(ctx)
+	if err == nil {
+		for _, o := range u.offers {
+			o.renew(ctx)
+		}
+	}
+	return supervise.Health{Ready: h.Ready, Reason: h.Reason}, err
+}
+
+// launch starts a process of p and brings it to readiness. Nothing is left of it
+// on failure.
+func (p *program) launch(ctx context.Context) (_ *unit, err error) {
+	m := p.found.m
+	timeout := m.StartTimeout
+	if timeout == 0 {
+		timeout = startTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	proc, err := process.Start(ctx, process.Spec{
+		Name:         m.Name,
+		Path:         p.found.artifact(),
+		SHA256:       m.SHA256,
+		Env:          p.env,
+		SocketRoot:   p.sockets,
+		StartTimeout: timeout,
+		Log:          p.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			defer cancel()
+			err = errors.Join(err, proc.Stop(stop))
+		}
+	}()
+	b := proc.Backend()
+	info, err := b.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask what it is: %w", err)
+	}
+	if err := checkInfo(p.found, info); err != nil {
+		return nil, err
+	}
+	offers := make(map[string]*offering, len(p.configs))
+	for _, c := range p.configs {
+		if err := b.OpenConfig(ctx, c.ID, c.Config); err != nil {
+			return nil, fmt.Errorf("open config %q: %w", c.ID, err)
+		}
+		offers[c.ID] = &offering{backend: b, config: c.Config, now: p.now, presumed: info.Languages}
+	}
+	return &unit{proc: proc, backend: b, info: info, offers: offers}, nil
+}
