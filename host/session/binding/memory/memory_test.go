@@ -40,3 +40,7 @@ func TestForgetsSessions(t *testing.T) {
 		t.Errorf("%d sessions are kept", len(e.sessions))
 	}
 }
+
+func TestModel(t *testing.T) { bindingtest.CheckModel(t, open) }
+
+func TestLinearizable(t *testing.T) { bindingtest.CheckLinearizable(t, open) }

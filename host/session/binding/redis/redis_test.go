@@ -117,3 +117,13 @@ func TestServerClock(t *testing.T) {
 		}
 	}
 }
+
+func TestModel(t *testing.T) {
+	addr := redistest.Addr(t)
+	bindingtest.CheckModel(t, func(t testing.TB) bindingtest.Fixture { return replicas(t, Options{Addrs: []string{addr}}) })
+}
+
+func TestLinearizable(t *testing.T) {
+	addr := redistest.Addr(t)
+	bindingtest.CheckLinearizable(t, func(t testing.TB) bindingtest.Fixture { return replicas(t, Options{Addrs: []string{addr}}) })
+}
