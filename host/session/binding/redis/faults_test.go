@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -298,13 +299,14 @@ func TestScriptsForgotten(t *testing.T) {
 
 // Somebody else's keys under our names are damage, and stay.
 func TestForeignKeys(t *testing.T) {
-	e := engine(t, Options{Addrs: []string{redistest.Addr(t)}, Namespace: "foreign"})
+	e := engine(t, Options{Addrs: []string{redistest.Addr(t)}, Namespace: "t" + rand.Text()})
 	s, err := binding.New(e, binding.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := e.keys(acme)
-	for _, name := range []string{k.binding(), k.lock(), k.rewind(), k.turns(), k.work()} {
+	names := []string{k.binding(), k.lock(), k.rewind(), k.turns(), k.work()}
+	for _, name := range names {
 		if err := e.client.Set(t.Context(), name, "x", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +322,7 @@ func TestForeignKeys(t *testing.T) {
 	if v, err := e.client.Get(t.Context(), k.binding()).Result(); err != nil || v != "x" {
 		t.Errorf("the foreign key is %q, %v", v, err)
 	}
-	if err := e.client.FlushDB(t.Context()).Err(); err != nil {
+	if err := e.client.Del(t.Context(), names...).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
