@@ -25,7 +25,7 @@ network=caisson$(printf %s "$dir" | cksum | cut -d ' ' -f 1)
 images=plugins/docker/images
 # What images are built with: docker.io brings dockerd and the command, and
 # slirp4netns lets builds reach the package mirror without a rule on the machine.
-packages='docker.io iptables iproute2 mmdebstrap slirp4netns'
+packages='docker.io iptables iproute2 mmdebstrap mount slirp4netns'
 
 say() { echo "engine: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -155,7 +155,10 @@ main() {
   mkdir -p "$dir/config" && chmod 700 "$dir"
   case ${1:-} in
     start) install_packages; start ;;
-    image) for i in "${@:2}"; do image "$i"; done ;;
+    image)
+      up || die "the engine does not run; tools/engine.sh start"
+      for i in "${@:2}"; do image "$i"; done
+      ;;
     env)
       echo "export CAISSON_TEST_DOCKER_HOST=unix://$socket"
       ! have minimal || echo "export CAISSON_TEST_DOCKER_IMAGE=caisson/minimal:test"
