@@ -31,9 +31,8 @@ var (
 	// ErrLost says that nobody knows how a command ended: the engine or the
 	// container went away.
 	ErrLost = errors.New("the command's end was not seen")
-	// ErrNotStarted says that the command could not be started: no such program, no
-	// such directory. Its text is the engine's.
-	ErrNotStarted = errors.New("the command could not be started")
+	// ErrListener wraps what a listener returned.
+	ErrListener = errors.New("nobody listens")
 )
 
 // Streams take a command's output. They are called from one goroutine; an error
@@ -57,7 +56,7 @@ func (e *Engine) Exec(ctx context.Context, cmd Command, out Streams) (int, error
 	defer stop()
 	if out.Started != nil {
 		if err := out.Started(); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("%w: %w", ErrListener, err)
 		}
 	}
 	fed := make(chan struct{})
@@ -84,7 +83,7 @@ func (e *Engine) Exec(ctx context.Context, cmd Command, out Streams) (int, error
 		if e.awaitEnd(watch, id) {
 			// What it wrote is on its way; what still holds the output is not it.
 			over.Store(true)
-			_ = stream.SetReadDeadline(time.Now().Add(drainTime))
+			stream.drain()
 		}
 	}()
 	listenErr := demux(stream, out)
@@ -93,15 +92,18 @@ func (e *Engine) Exec(ctx context.Context, cmd Command, out Streams) (int, error
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
-	var refused *listenError
-	if errors.As(listenErr, &refused) {
-		return 0, refused.err
+	if errors.Is(listenErr, ErrListener) {
+		return 0, listenErr
 	}
 	return e.exitOf(ctx, id, over.Load())
 }
 
-// drainTime is how long output may still come after a command has ended.
-const drainTime = 150 * time.Millisecond
+// After a command has ended its output may still be on its way: reading stops when
+// nothing came for quietTime, and after drainTime whatever comes.
+const (
+	quietTime = 150 * time.Millisecond
+	drainTime = 2 * time.Second
+)
 
 // attach starts a command and returns its streams.
 func (e *Engine) attach(ctx context.Context, cmd Command, tty bool) (string, *Stream, error) {
@@ -201,18 +203,48 @@ type Stream struct {
 	r      io.Reader
 	closer func() error
 	once   sync.Once
+
+	mu    sync.Mutex
+	until time.Time // when reading stops, once the command has ended
 }
 
-func (s *Stream) Read(p []byte) (int, error)        { return s.r.Read(p) }
-func (s *Stream) Write(p []byte) (int, error)       { return s.conn.Write(p) }
-func (s *Stream) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadline(t) }
-func (s *Stream) CloseWrite() error                 { return s.closer() }
-func (s *Stream) Close() (err error)                { s.once.Do(func() { err = s.conn.Close() }); return err }
+// Read reads what the command wrote, in the engine's frames if it has no terminal.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.until.IsZero() && n > 0 {
+		s.bound()
+	}
+	return n, err
+}
 
-// listenError is what whoever listens answered.
-type listenError struct{ err error }
+// drain ends reading soon.
+func (s *Stream) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Now().Add(drainTime)
+	s.bound()
+}
 
-func (l *listenError) Error() string { return l.err.Error() }
+func (s *Stream) bound() {
+	at := time.Now().Add(quietTime)
+	if at.After(s.until) {
+		at = s.until
+	}
+	_ = s.conn.SetReadDeadline(at)
+}
+
+func (s *Stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
+
+// CloseWrite tells the command that its input is at its end.
+func (s *Stream) CloseWrite() error { return s.closer() }
+
+// Close ends the connection; the command goes on.
+func (s *Stream) Close() (err error) {
+	s.once.Do(func() { err = s.conn.Close() })
+	return err
+}
 
 const maxFrame = 1 << 24 // engines send 32 KiB at most
 
@@ -254,7 +286,7 @@ func demux(r io.Reader, out Streams) error {
 				refused = out.Stdout(buf[:got])
 			}
 			if refused != nil {
-				return &listenError{refused}
+				return fmt.Errorf("%w: %w", ErrListener, refused)
 			}
 			if err != nil && n > 0 {
 				return err

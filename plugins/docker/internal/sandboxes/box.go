@@ -1,0 +1,375 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/caisson-run/caisson/plugins/docker/internal/agentclient"
+	"github.com/caisson-run/caisson/plugins/docker/internal/engine"
+	"github.com/caisson-run/caisson/plugins/docker/internal/plain"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// box is a container that this process works with. It holds nothing that could not be
+// found again: the connection to the agent, and when it was used.
+type box struct {
+	b *Backend
+	c *config
+	// container is its id at the engine.
+	container string
+	// build is the digest of the agent that belongs into it, empty without one;
+	// placed says that its program is there.
+	build  string
+	placed bool
+	user   string
+	socket string // the directory on this machine that is mounted, if any
+
+	// pooled says that it waited for its session, and filed that its record is in it.
+	pooled bool
+	filed  atomic.Bool
+
+	others atomic.Int64
+	active atomic.Int64 // unix nanoseconds of the last use, 0 for none
+	// ready says that the container runs, as far as the engine told since.
+	ready atomic.Bool
+
+	// opening is held while a connection is made.
+	opening chan struct{}
+
+	mu      sync.Mutex
+	rec     record // whose it is; zero while it waits
+	client  *agentclient.Client
+	without time.Time // until when the agent is not tried again
+	closed  bool
+}
+
+const (
+	// openTime bounds the making of a connection to an agent.
+	openTime = 20 * time.Second
+	// retryAgent is how long a container is worked with plainly before its agent is
+	// tried again.
+	retryAgent = 30 * time.Second
+)
+
+// boxOf returns the handle of a container, made if need be. build is the agent that
+// belongs into it, if any.
+func (b *Backend) boxOf(c *config, id, build string, labels map[string]string) *box {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if x := b.boxes[id]; x != nil && x.c == c {
+		return x
+	}
+	x := &box{
+		b: b, c: c, container: id, build: build, placed: labels[labelAgent] == build, user: labels[labelUser],
+		opening: make(chan struct{}, 1),
+	}
+	if name := labels[labelSocket]; name != "" && filepath.Base(name) == name && labels[labelOwner] == b.owner.installation {
+		x.socket = b.socketDir(name)
+	}
+	b.boxes[id] = x
+	return x
+}
+
+// known returns the handle of a container, if there is one.
+func (b *Backend) known(id string) *box {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.boxes[id]
+}
+
+// forgetBox closes the handle of a container that is gone, or may be.
+func (b *Backend) forgetBox(id string) {
+	b.mu.Lock()
+	x := b.boxes[id]
+	delete(b.boxes, id)
+	if x != nil {
+		maps.DeleteFunc(x.c.bySession, func(_ string, of *box) bool { return of == x })
+	}
+	b.mu.Unlock()
+	if x != nil {
+		x.close()
+	}
+}
+
+func (b *Backend) forgetBoxes(c *config) {
+	b.mu.RLock()
+	var of []string
+	for id, x := range b.boxes {
+		if x.c == c {
+			of = append(of, id)
+		}
+	}
+	b.mu.RUnlock()
+	for _, id := range of {
+		b.forgetBox(id)
+	}
+}
+
+func (x *box) close() {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.disconnect()
+}
+
+// disconnect ends the connection; the next use makes another.
+func (x *box) disconnect() {
+	x.ready.Store(false)
+	x.mu.Lock()
+	cl := x.client
+	x.client, x.without = nil, time.Time{}
+	x.mu.Unlock()
+	if cl != nil {
+		_ = cl.Close()
+	}
+}
+
+func (x *box) touch() { x.active.Store(x.b.o.Now().UnixNano()) }
+
+func (x *box) lastUse() time.Time {
+	if n := x.active.Load(); n != 0 {
+		return time.Unix(0, n).UTC()
+	}
+	return time.Time{}
+}
+
+// own makes the container a session's.
+func (x *box) own(r record) {
+	x.mu.Lock()
+	x.rec = r
+	x.mu.Unlock()
+	x.b.mu.Lock()
+	defer x.b.mu.Unlock()
+	if x.b.boxes[x.container] == x { // not closed meanwhile
+		x.c.bySession[r.Metadata.Session] = x
+	}
+}
+
+func (x *box) record() record {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.rec
+}
+
+// plain works in the container without the agent.
+func (x *box) plain() *plain.Box {
+	r := x.record()
+	return &plain.Box{
+		Engine: x.c.eng, Container: x.container, ID: r.Metadata.Session, User: x.user, Env: r.Env,
+		Spool: x.b.o.Dir, Others: &x.others,
+	}
+}
+
+// agent returns the connection to the agent, or nil where the container has to do
+// without one: none was built for its engine, or it does not start. That is logged
+// once each time it is tried.
+func (x *box) agent(ctx context.Context, op string) (*agentclient.Client, error) {
+	if x.build == "" {
+		return nil, nil
+	}
+	if cl, settled := x.current(); settled {
+		return cl, nil
+	}
+	select {
+	case x.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-x.opening }()
+	if cl, settled := x.current(); settled {
+		return cl, nil
+	}
+	cl, err := x.open(ctx)
+	if err == nil {
+		x.mu.Lock()
+		if x.closed {
+			x.mu.Unlock()
+			_ = cl.Close()
+			return nil, engine.Errorf(backend.KindUnavailable, op, backend.SubjectConfig, "the config was closed")
+		}
+		x.client = cl
+		x.mu.Unlock()
+		return cl, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	// Without an engine, or in a container that is gone or stopped, nothing else
+	// would work either.
+	if err := x.standing(ctx, op); err != nil {
+		return nil, err
+	}
+	x.b.o.Log.Warn("a container works without its agent, slower", "container", x.container[:12], "error", err)
+	x.mu.Lock()
+	x.without = x.b.o.Now().Add(retryAgent)
+	x.mu.Unlock()
+	return nil, nil
+}
+
+// current is the connection that is there; settled is false when one has to be made.
+func (x *box) current() (cl *agentclient.Client, settled bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.client != nil {
+		select {
+		case <-x.client.Done():
+			x.client = nil
+		default:
+			return x.client, true
+		}
+	}
+	return nil, x.b.o.Now().Before(x.without)
+}
+
+// open connects, bringing the agent's program along where it is not there: after an
+// upgrade, or when somebody removed it.
+func (x *box) open(ctx context.Context) (*agentclient.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	var last error
+	for attempt := range 2 {
+		if !x.placed || attempt > 0 {
+			if err := x.place(ctx); err != nil {
+				return nil, errors.Join(last, err)
+			}
+		}
+		// The sandbox's environment goes with each request: this container may be
+		// nobody's yet.
+		cl, err := agentclient.Open(ctx, x.dial, agentclient.Options{Build: x.build, CopyFrom: x.copyFrom})
+		if err == nil {
+			return cl, nil
+		}
+		last = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+// place puts the agent's program into the container.
+func (x *box) place(ctx context.Context) error {
+	info, err := x.c.eng.Info(ctx)
+	if err != nil {
+		return err
+	}
+	digest, program, err := x.b.agents.find(info.Architecture)
+	if err != nil {
+		return err
+	}
+	if digest != x.build {
+		return errAgent
+	}
+	a := newArchive(x.b.o.Now())
+	a.dir(ownDir, 0o755, 0, 0)
+	a.file(agentclient.ProgramPath(digest), 0o755, program)
+	if err := x.c.eng.API.CopyToContainer(ctx, x.container, "/", a.reader(), container.CopyToContainerOptions{}); err != nil {
+		return err
+	}
+	x.placed = true
+	return nil
+}
+
+// dial connects with the agent: through its socket where that is mounted, else
+// through a relay that the engine starts.
+func (x *box) dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	if x.socket != "" {
+		return x.dialSocket(ctx)
+	}
+	return x.c.eng.Open(ctx, engine.Command{
+		Container: x.container, User: "0:0", Dir: "/", Argv: agentclient.RelayCommand(x.build),
+	})
+}
+
+// socketName is the agent's socket in the mounted directory.
+const socketName = "agent"
+
+func (x *box) dialSocket(ctx context.Context) (io.ReadWriteCloser, error) {
+	path := filepath.Join(x.socket, socketName)
+	var d net.Dialer
+	if conn, err := d.DialContext(ctx, "unix", path); err == nil {
+		return conn, nil
+	}
+	var said strings.Builder
+	keep := func(p []byte) error {
+		said.Write(p[:min(len(p), max(0, 500-said.Len()))])
+		return nil
+	}
+	code, err := x.c.eng.Exec(ctx, engine.Command{
+		Container: x.container, User: "0:0", Dir: "/",
+		Argv: agentclient.ListenCommand(x.build, socketDir+"/"+socketName, os.Getuid()),
+	}, engine.Streams{Stdout: keep, Stderr: keep})
+	if err != nil {
+		return nil, err
+	}
+	if code != 0 {
+		return nil, errors.New("the agent does not listen: " + said.String())
+	}
+	return d.DialContext(ctx, "unix", path)
+}
+
+// copyFrom opens a file of another sandbox of the same config, for the agent.
+func (x *box) copyFrom(ctx context.Context, src backend.CopySource) (io.ReadCloser, backend.Entry, error) {
+	return x.b.ReadFile(ctx, backend.Ref{Config: x.c.id, ID: src.ID}, src.Path)
+}
+
+// standing asks the engine how the container is: nil when it runs, otherwise the
+// error that this means for op.
+func (x *box) standing(ctx context.Context, op string) error {
+	short, cancel := engine.Short(ctx)
+	defer cancel()
+	got, err := x.c.eng.API.ContainerInspect(short, x.container)
+	if engine.IsAbsent(err) {
+		x.b.forgetBox(x.container)
+		return engine.Absent(op, x.record().Metadata.Session)
+	}
+	if err != nil {
+		return engine.Fail(ctx, op, backend.SubjectSandbox, err)
+	}
+	if got.State == nil || stateOf(got.State.Status) != backend.StateRunning {
+		x.disconnect()
+		return notRunning(op, x.record().Metadata.Session)
+	}
+	return nil
+}
+
+func notRunning(op, id string) error {
+	return engine.Errorf(backend.KindConflict, op, backend.SubjectSandbox, "sandbox %q is stopped or paused: Connect wakes it", id)
+}
+
+// fault makes of an agent's error what it means: a connection that broke says
+// nothing, the engine knows why.
+func (x *box) fault(ctx context.Context, op string, err error) error {
+	if err == nil || ctx.Err() != nil || !errors.Is(err, agentclient.ErrLost) {
+		return named(op, err)
+	}
+	if standing := x.standing(ctx, op); standing != nil {
+		return standing
+	}
+	e := engine.Errorf(backend.KindUnavailable, op, backend.SubjectSandbox, "the connection into the sandbox broke; try again")
+	e.Plane, e.RetryAfter = backend.PlaneData, time.Second
+	return e
+}
+
+// named gives an agent's error the provider's name.
+func named(op string, err error) error {
+	var e *backend.Error
+	if errors.As(err, &e) && e.Provider == "" {
+		e.Provider = Name
+		if e.Op == "" {
+			e.Op = op
+		}
+	}
+	return err
+}
