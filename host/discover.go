@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -193,47 +192,4 @@ func inspect(dir, base string, strict bool) found {
 	f.m = m
 	f.fail(f.checkPlaces())
 	return f
-}
-
-// registry is what was found, by name, with the state each plugin is in now.
-type registry struct {
-	order  []found
-	byName map[string]found
-}
-
-func newRegistry(dirs []string, strict bool) (*registry, error) {
-	all, err := discover(dirs, strict)
-	if err != nil {
-		return nil, err
-	}
-	r := &registry{order: all, byName: make(map[string]found)}
-	for _, f := range all {
-		if f.m != nil {
-			r.byName[f.status.Name] = f
-		}
-	}
-	return r, nil
-}
-
-// plugin returns a usable plugin of a kind, or an error that says what to do.
-func (r *registry) plugin(kind manifest.Kind, name string) (found, error) {
-	if f, ok := r.byName[name]; ok {
-		if f.m.Kind != kind {
-			return found{}, fmt.Errorf("plugin %q is a %s plugin, not a %s plugin", name, f.m.Kind, kind)
-		}
-		return f, nil
-	}
-	for _, f := range r.order {
-		if f.status.Name == name || filepath.Base(f.status.Dir) == name {
-			return found{}, fmt.Errorf("plugin %q: %s", name, f.status.Cause)
-		}
-	}
-	names := make([]string, 0, len(r.byName))
-	for n, f := range r.byName {
-		if f.m.Kind == kind {
-			names = append(names, n)
-		}
-	}
-	slices.Sort(names)
-	return found{}, fmt.Errorf("no %s plugin %q is installed (installed: %v)", kind, name, names)
 }

@@ -222,8 +222,8 @@ func (h *Host) Plugins() []PluginStatus {
 	for _, r := range h.o.Config.Languages {
 		used[r] = true
 	}
-	out := make([]PluginStatus, 0, len(h.registry.order))
-	for _, f := range h.registry.order {
+	var out []PluginStatus
+	for _, f := range h.registry.all() {
 		st := f.status
 		if f.m != nil {
 			if l, ok := h.backends.plugins[st.Name]; ok {

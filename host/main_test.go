@@ -42,13 +42,18 @@ type script struct {
 	StateSchema  []string             `json:"state_schema,omitempty"`
 	RefuseConfig bool                 `json:"refuse_config,omitempty"`
 	NotReady     string               `json:"not_ready,omitempty"`
+	NoSandbox    string               `json:"no_sandbox,omitempty"` // what Probe says is wrong
+	Broken       bool                 `json:"broken,omitempty"`     // Get fails
 }
 
 func newPlugin(dir string) (backend.Backend, error) {
 	p := plugin{dir: dir, script: script{Name: "fake", Version: "1.2.3"}}
-	if b, err := os.ReadFile(filepath.Join(dir, "script.json")); err == nil {
-		if err := json.Unmarshal(b, &p.script); err != nil {
-			return nil, err
+	// What lies beside the program is about one version of it.
+	for _, d := range []string{dir, filepath.Dir(os.Args[0])} {
+		if b, err := os.ReadFile(filepath.Join(d, "script.json")); err == nil {
+			if err := json.Unmarshal(b, &p.script); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if p.script.Fail != "" {
@@ -74,7 +79,19 @@ func (p plugin) OpenConfig(_ context.Context, id string, config json.RawMessage)
 
 // Probe tells what the process sees of an environment.
 func (p plugin) Probe(context.Context, json.RawMessage) (backend.ProbeReport, error) {
+	if p.script.NoSandbox != "" {
+		return backend.ProbeReport{Detail: p.script.NoSandbox}, nil
+	}
 	return backend.ProbeReport{OK: true, Detail: fmt.Sprint(os.Environ())}, nil
+}
+
+// Get tells which version answers, as a label.
+func (p plugin) Get(_ context.Context, ref backend.Ref) (backend.Sandbox, error) {
+	if p.script.Broken {
+		return backend.Sandbox{}, backend.Errorf(backend.KindInternal, "Get", "it is broken")
+	}
+	labels := map[string]string{"version": p.script.Version}
+	return backend.Sandbox{Ref: ref, State: backend.StateRunning, Metadata: backend.Metadata{Labels: labels}}, nil
 }
 
 // Delete ends the process, as a crash would.

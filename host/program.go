@@ -26,6 +26,7 @@ type program struct {
 	log     hclog.Logger
 	now     func() time.Time // of what configs offer
 
+	calls    calls
 	settings supervise.Settings
 	sup      *supervise.Supervisor[*unit]
 }

@@ -10,6 +10,10 @@ const (
 	startTimeout = 30 * time.Second
 	// stopTimeout bounds the stop of one plugin process after it has drained.
 	stopTimeout = 5 * time.Second
+	// fitTimeout bounds what a version is looked at for before it serves, and
+	// readyPoll is how often it is asked meanwhile.
+	fitTimeout = 2 * time.Minute
+	readyPoll  = 100 * time.Millisecond
 	// readyTimeout bounds a readiness check.
 	readyTimeout = 5 * time.Second
 	// listTimeout bounds the first question to a language table.

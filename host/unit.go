@@ -66,6 +66,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 		SocketRoot:   p.sockets,
 		StartTimeout: timeout,
 		Log:          p.log,
+		Observe:      p.calls.observe,
 	})
 	if err != nil {
 		return nil, err

@@ -60,6 +60,9 @@ type Spec struct {
 	StartTimeout time.Duration
 	// Log receives what the plugin logs and what happens to it; nil is silence.
 	Log hclog.Logger
+	// Observe is told of every call that is over, from many goroutines; nil tells
+	// nobody. Calls wait for it: it must be quick.
+	Observe func(Call)
 }
 
 // reserved are variables that an allow-list must not set.
@@ -196,12 +199,16 @@ func (p *Process) handshake(ctx context.Context, client *plugin.Client, run *lau
 // go-plugin, whose client adds a broker and a stream for standard output that
 // nobody uses, and leaks both when the plugin dies meanwhile.
 func (p *Process) connect(ctx context.Context, run *launch) error {
-	conn, err := grpc.NewClient("passthrough:///plugin",
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // a private directory, and the peer is checked
 		grpc.WithContextDialer(run.dial),
 		grpc.WithNoProxy(),
 		grpc.WithIdleTimeout(0),
-	)
+	}
+	if run.spec.Observe != nil {
+		options = append(options, grpc.WithStatsHandler(observer(run.spec.Observe)))
+	}
+	conn, err := grpc.NewClient("passthrough:///plugin", options...)
 	if err != nil {
 		return err
 	}

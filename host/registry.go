@@ -1,0 +1,77 @@
+package host
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/caisson-run/caisson/manifest"
+)
+
+// registry is what was found, by name. A swap replaces what a name stands for. It
+// is safe for concurrent use.
+type registry struct {
+	mu     sync.Mutex
+	order  []found
+	byName map[string]int // usable ones, into order
+}
+
+func newRegistry(dirs []string, strict bool) (*registry, error) {
+	all, err := discover(dirs, strict)
+	if err != nil {
+		return nil, err
+	}
+	r := &registry{order: all, byName: make(map[string]int)}
+	for i, f := range all {
+		if f.m != nil {
+			r.byName[f.status.Name] = i
+		}
+	}
+	return r, nil
+}
+
+// all is everything that was found, in order of directories and names.
+func (r *registry) all() []found {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.order)
+}
+
+// replace makes f what its name stands for.
+func (r *registry) replace(f found) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i, ok := r.byName[f.status.Name]; ok {
+		r.order[i] = f
+		return
+	}
+	r.byName[f.status.Name] = len(r.order)
+	r.order = append(r.order, f)
+}
+
+// plugin returns a usable plugin of a kind, or an error that says what to do.
+func (r *registry) plugin(kind manifest.Kind, name string) (found, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i, ok := r.byName[name]; ok {
+		f := r.order[i]
+		if f.m.Kind != kind {
+			return found{}, fmt.Errorf("plugin %q is a %s plugin, not a %s plugin", name, f.m.Kind, kind)
+		}
+		return f, nil
+	}
+	for _, f := range r.order {
+		if f.status.Name == name || filepath.Base(f.status.Dir) == name {
+			return found{}, fmt.Errorf("plugin %q: %s", name, f.status.Cause)
+		}
+	}
+	names := make([]string, 0, len(r.byName))
+	for n, i := range r.byName {
+		if r.order[i].m.Kind == kind {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return found{}, fmt.Errorf("no %s plugin %q is installed (installed: %v)", kind, name, names)
+}
