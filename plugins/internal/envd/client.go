@@ -42,6 +42,7 @@ type box struct {
 	process  processpbconnect.ProcessClient
 	files    filesystempbconnect.FilesystemClient
 	base     string // "https://HOST"
+	closing  closing
 }
 
 // New checks options and returns a client, which dials nothing yet.

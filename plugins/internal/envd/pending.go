@@ -2,7 +2,6 @@ package envd
 
 import (
 	"context"
-	"io"
 	"net"
 	"time"
 
@@ -31,42 +30,6 @@ type Metrics struct {
 // Metrics reads them.
 func (c *Client) Metrics(ctx context.Context, ref backend.Ref) (Metrics, error) {
 	return Metrics{}, c.unfinished("Metrics")
-}
-
-func (c *Client) Run(ctx context.Context, spec backend.RunSpec, live backend.RunIO) (backend.RunResult, error) {
-	return backend.RunResult{}, c.unfinished("Run")
-}
-
-func (c *Client) Exec(ctx context.Context, req backend.ExecRequest) (backend.ExecResult, error) {
-	return backend.ExecResult{}, c.unfinished("Exec")
-}
-
-func (c *Client) Walk(ctx context.Context, req backend.WalkRequest) (backend.WalkResult, error) {
-	return backend.WalkResult{}, c.unfinished("Walk")
-}
-
-func (c *Client) ReadFile(ctx context.Context, ref backend.Ref, path string) (io.ReadCloser, backend.Entry, error) {
-	return nil, backend.Entry{}, c.unfinished("ReadFile")
-}
-
-func (c *Client) WriteFile(ctx context.Context, ref backend.Ref, path string, opts backend.WriteOptions, r io.Reader) (backend.Entry, error) {
-	return backend.Entry{}, c.unfinished("WriteFile")
-}
-
-func (c *Client) Stat(ctx context.Context, ref backend.Ref, path string) (backend.Entry, error) {
-	return backend.Entry{}, c.unfinished("Stat")
-}
-
-func (c *Client) ListDir(ctx context.Context, ref backend.Ref, path string) ([]backend.Entry, error) {
-	return nil, c.unfinished("ListDir")
-}
-
-func (c *Client) MakeDir(ctx context.Context, ref backend.Ref, path string) error {
-	return c.unfinished("MakeDir")
-}
-
-func (c *Client) Remove(ctx context.Context, ref backend.Ref, path string) error {
-	return c.unfinished("Remove")
 }
 
 func (c *Client) Watch(ctx context.Context, ref backend.Ref, root string, recursive bool, fn func(backend.WatchEvent) error) error {
