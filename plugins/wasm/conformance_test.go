@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
@@ -25,11 +26,16 @@ import (
 
 // The test binary is its own plugin; a plugin is told where to keep things.
 func TestMain(m *testing.M) {
-	if os.Getenv(backend.EnvData) != "" || slices.Contains(os.Args, typescript.HelperArg) || slices.Contains(os.Args, shell.WorkerArg) {
+	if os.Getenv(backend.EnvData) != "" || slices.ContainsFunc(os.Args, isTask) {
 		main()
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// isTask reports whether an argument is one of those with which the plugin starts itself.
+func isTask(arg string) bool {
+	return slices.Contains([]string{typescript.HelperArg, shell.WorkerArg, interp.CompileArg}, arg)
 }
 
 // packsDir is where npm puts the interpreters of this source tree.

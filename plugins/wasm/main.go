@@ -5,6 +5,9 @@
 //	wasm warm [LANGUAGE...]
 //	              compile the interpreters of the languages, or of those that come
 //	              with every installation, into the cache and exit
+//	wasm compile-interpreter LANGUAGE [low]
+//	              compile one into the cache, without haste if low, until the input
+//	              ends (it starts itself so; see package interp)
 //	wasm transform-typescript
 //	              compile what comes in (it starts itself so; see package typescript)
 //	wasm run-shell-script
@@ -15,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -41,6 +45,8 @@ func main() {
 		backend.Serve(open)
 	case args[0] == "warm":
 		exit(warm(args[1:]))
+	case len(args) > 1 && args[0] == interp.CompileArg:
+		exit(compileInterpreter(args[1], slices.Contains(args[2:], interp.LowPriority)))
 	case len(args) == 1 && args[0] == typescript.HelperArg:
 		exit(typescript.Serve(os.Stdin, os.Stdout))
 	case len(args) == 1 && args[0] == shell.WorkerArg:
@@ -73,7 +79,11 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%s is not set: this is a plugin, to be started by a host", backend.EnvData)
 	}
-	engine, err := newEngine(func(err error) { log.Warn("packs", "error", err) })
+	cfg, err := config(func(err error) { log.Warn("interpreters", "error", err) })
+	if err != nil {
+		return nil, err
+	}
+	engine, err := interp.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +96,29 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 	return plugin{b, engine}, nil
 }
 
+// compileInterpreter is what the plugin starts another process for. That reads its
+// input, which lasts as long as the plugin wants the result.
+func compileInterpreter(language string, low bool) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	if low {
+		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
+		lowerPriority()
+	}
+	return warm([]string{language})
+}
+
 func warm(languages []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	engine, err := newEngine(func(err error) { fmt.Fprintln(os.Stderr, "wasm:", err) })
+	cfg, err := config(func(err error) { fmt.Fprintln(os.Stderr, "wasm:", err) })
+	if err != nil {
+		return err
+	}
+	cfg.Compile, cfg.Parked = nil, -1 // here, and for nobody
+	engine, err := interp.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -104,37 +133,41 @@ func warm(languages []string) error {
 // envPacks says where the interpreters are, if not beside the program.
 const envPacks = "CAISSON_WASM_PACKS"
 
-// newEngine tells warn what is wrong with packs for which there is a substitute.
-func newEngine(warn func(error)) (*interp.Engine, error) {
+// config is that of the engine, which tells warn also what is wrong with packs for which
+// there is a substitute.
+func config(warn func(error)) (interp.Config, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return interp.Config{}, err
+	}
 	dir := os.Getenv(envPacks)
 	if dir == "" {
-		exe, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
 		dir = filepath.Join(filepath.Dir(exe), "packs")
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return interp.Config{}, err
 	}
 	set := packs.Locate(dir)
 	if err := set.Rejected(); err != nil {
 		warn(err)
 	}
-	return interp.New(interp.Config{
+	cache := os.Getenv(backend.EnvCache)
+	if cache != "" {
+		if cache, err = filepath.Abs(cache); err != nil {
+			return interp.Config{}, err
+		}
+	}
+	self := exe
+	if runtime.GOOS == "linux" { // this very program, even where its file was replaced
+		self = "/proc/self/exe"
+	}
+	return interp.Config{
 		Packs:      set,
-		CacheDir:   os.Getenv(backend.EnvCache),
-		TypeScript: again(typescript.HelperArg),
-		Shell:      again(shell.WorkerArg),
-	})
-}
-
-// again is the command that starts this very program with another task, even where
-// its file was replaced meanwhile.
-func again(task string) []string {
-	if runtime.GOOS == "linux" {
-		return []string{"/proc/self/exe", task}
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil
-	}
-	return []string{exe, task}
+		CacheDir:   cache,
+		TypeScript: []string{self, typescript.HelperArg},
+		Shell:      []string{self, shell.WorkerArg},
+		Compile:    []string{self},
+		CompileEnv: []string{envPacks + "=" + dir, backend.EnvCache + "=" + cache},
+		Warn:       warn,
+	}, nil
 }

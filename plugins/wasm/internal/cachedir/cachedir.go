@@ -1,15 +1,20 @@
 // Package cachedir has what caches of files need that hold something to be trusted,
 // such as machine code: a directory that only we can write to, locks between
-// processes, and files that appear at once.
+// processes, files that appear at once, and an end for what nobody uses any more.
 //
 // It does not know what is kept, and does not check it: callers keep digests.
+//
+// An entry is every file whose name begins with its base, which [Base] makes, and a
+// dot. Whoever reads or writes an entry holds its [Lock].
 package cachedir
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -37,30 +42,72 @@ func Open(dir string) error {
 	return nil
 }
 
-// Lock waits until nobody else holds the lock that a file stands for, in this or
-// another process, or until ctx ends, which is its cause. Closing the file gives the
-// lock back.
-func Lock(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+// Base returns the path, without extension, of the files of one entry. key has 32
+// hexadecimal digits and stands for the content, generation has 8 and stands for the
+// versions of what made it.
+func Base(dir, key, generation string) string {
+	return filepath.Join(dir, key+"-"+generation)
+}
+
+const lockExt = ".lock"
+
+// Lock waits until nobody else holds the lock of an entry, in this or another process,
+// or until ctx ends, which is its cause. Closing the file gives the lock back. The
+// entry counts as used now.
+func Lock(ctx context.Context, base string) (*os.File, error) {
+	f, err := lock(ctx, base)
 	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if err := os.Chtimes(base+lockExt, now, now); err != nil {
+		_ = f.Close()
 		return nil, fmt.Errorf("cache: %w", err)
 	}
+	return f, nil
+}
+
+func lock(ctx context.Context, base string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(base+lockExt, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("cache: %w", err)
+		}
+		if err := flock(ctx, f); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		// Whoever sweeps an entry removes the file while holding its lock: then this
+		// is one that nobody else will find.
+		held, err := f.Stat()
+		if err == nil {
+			var there os.FileInfo
+			if there, err = os.Lstat(base + lockExt); err == nil && os.SameFile(held, there) {
+				return f, nil
+			}
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("cache: %w", err)
+		}
+	}
+}
+
+func flock(ctx context.Context, f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return f, nil
+			return nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			_ = f.Close()
-			return nil, fmt.Errorf("cache: lock: %w", err)
+			return fmt.Errorf("cache: lock: %w", err)
 		}
 		timer := time.NewTimer(lockPoll)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			_ = f.Close()
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }

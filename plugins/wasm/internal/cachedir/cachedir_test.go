@@ -59,7 +59,7 @@ func TestLock(t *testing.T) {
 		t.Error(err)
 	}
 	link := t.TempDir() + "/link"
-	if err := os.Symlink(path, link); err != nil {
+	if err := os.Symlink(path+lockExt, link+lockExt); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Lock(t.Context(), link); err == nil {

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
@@ -30,7 +32,32 @@ import (
 
 // scheme is part of each key; raise it when the layout or the options of the
 // runtime change.
-const scheme = "caisson-code-2"
+const scheme = "caisson-code-3"
+
+// Generation stands for the versions of what makes code: this package, the rewriter
+// and the compiler. It is part of each key, and what a cache that others share is
+// swept by.
+var Generation = sync.OnceValue(func() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", scheme, meter.Version, wazeroVersion()))
+	return hex.EncodeToString(sum[:4])
+})
+
+// wazeroVersion is that of the compiler, whose code and system calls are what is kept.
+func wazeroVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, d := range info.Deps {
+		if d.Path == "github.com/tetratelabs/wazero" {
+			if d.Replace != nil {
+				d = d.Replace
+			}
+			return d.Version + " " + d.Sum
+		}
+	}
+	return ""
+}
 
 // Module is a compiled module and the runtime it lives in, which nothing else
 // shares.
@@ -62,19 +89,46 @@ func (m *Module) Close(ctx context.Context) error {
 	return err
 }
 
-// Compile meters wasm as opts say and compiles it in a new runtime. dir is the
-// cache directory, made if necessary, or "" for none.
+// Cache is where compiled code is kept, and who compiles what is not there.
+type Cache struct {
+	// Dir is the cache directory, made if necessary; "" keeps nothing.
+	Dir string
+	// Elsewhere, if it is set, has another process fill Dir with what is needed, and
+	// waits for that. What is not in Dir afterwards is compiled here all the same.
+	Elsewhere func(ctx context.Context) error
+}
+
+// ErrElsewhere: the process that was to compile a module failed.
+var ErrElsewhere = errors.New("the process that compiles failed")
+
+// Compile meters wasm as opts say and compiles it in a new runtime.
 //
 // Concurrent calls for the same bytes and options, in this or other processes,
 // compile once: the later ones wait for the first and read its result. The
-// returned error is about wasm, opts or ctx only; what meter refuses is a
-// [meter.Error].
-func Compile(ctx context.Context, dir string, wasm []byte, opts meter.Options) (*Module, error) {
+// returned error is about wasm, opts, ctx or c.Elsewhere only; what meter refuses is a
+// [meter.Error], and what Elsewhere returned wraps ErrElsewhere too.
+func (c Cache) Compile(ctx context.Context, wasm []byte, opts meter.Options) (*Module, error) {
 	j := newJob(wasm, opts)
-	if dir == "" {
+	if c.Dir == "" {
 		return j.withoutCache(ctx, nil)
 	}
-	e, err := openEntry(ctx, dir, j.key)
+	m, err := c.inEntry(ctx, j, c.Elsewhere == nil)
+	if m != nil || err != nil {
+		return m, err
+	}
+	if err := c.Elsewhere(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("%w: %w", ErrElsewhere, err)
+	}
+	return c.inEntry(ctx, j, true)
+}
+
+// inEntry takes a module from its entry. If it is not there it is compiled and kept,
+// if that is wanted; else there is none.
+func (c Cache) inEntry(ctx context.Context, j job, compile bool) (*Module, error) {
+	e, err := openEntry(ctx, c.Dir, j.key)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -82,7 +136,7 @@ func Compile(ctx context.Context, dir string, wasm []byte, opts meter.Options) (
 		return j.withoutCache(ctx, err)
 	}
 	defer e.close()
-	return e.compile(ctx, j)
+	return e.load(ctx, j, compile)
 }
 
 // job is what Compile was asked for.
@@ -94,7 +148,7 @@ type job struct {
 
 func newJob(wasm []byte, opts meter.Options) job {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s %s\n%s\n", scheme, runtime.GOOS, runtime.GOARCH, opts.Key())
+	fmt.Fprintf(h, "%s\n%s %s\n%s\n", Generation(), runtime.GOOS, runtime.GOARCH, opts.Key())
 	h.Write(wasm)
 	return job{wasm, opts, hex.EncodeToString(h.Sum(nil)[:16])}
 }

@@ -36,7 +36,7 @@ var metered = meter.Options{Fuel: &meter.Fuel{}, DropData: true}
 func load(t *testing.T, dir string) *Module {
 	t.Helper()
 	ctx := context.Background()
-	m, err := Compile(ctx, dir, add, metered)
+	m, err := Cache{Dir: dir}.Compile(ctx, add, metered)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestOptionsAreKeptApart(t *testing.T) {
 	load(t, dir)
 	other := metered
 	other.Fuel = &meter.Fuel{Seed: 7}
-	m, err := Compile(ctx, dir, add, other)
+	m, err := Cache{Dir: dir}.Compile(ctx, add, other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestConcurrentCompilesShareTheWork(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			m, err := Compile(ctx, dir, add, metered)
+			m, err := Cache{Dir: dir}.Compile(ctx, add, metered)
 			if err != nil {
 				t.Error(err)
 				return
@@ -246,7 +246,7 @@ func TestConcurrentCompilesShareTheWork(t *testing.T) {
 }
 
 func TestErrorsAreAboutTheModule(t *testing.T) {
-	if _, err := Compile(context.Background(), t.TempDir(), []byte("not wasm"), metered); err == nil {
+	if _, err := (Cache{Dir: t.TempDir()}).Compile(context.Background(), []byte("not wasm"), metered); err == nil {
 		t.Error("garbage compiled")
 	}
 	dir := t.TempDir()
@@ -257,7 +257,52 @@ func TestErrorsAreAboutTheModule(t *testing.T) {
 	defer e.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Compile(ctx, dir, add, metered); !errors.Is(err, context.Canceled) {
+	if _, err := (Cache{Dir: dir}).Compile(ctx, add, metered); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting for a held lock with a cancelled context: %v", err)
+	}
+}
+
+// What is not there is made by another process, here by another call; only what that
+// did not leave is compiled here.
+func TestElsewhere(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	broken := errors.New("broken")
+	calls := 0
+	c := Cache{Dir: dir, Elsewhere: func(context.Context) error { calls++; return broken }}
+	if m, err := c.Compile(ctx, add, metered); !errors.Is(err, ErrElsewhere) || !errors.Is(err, broken) || m != nil {
+		t.Errorf("a failure elsewhere: %v, %v", m, err)
+	}
+	c.Elsewhere = func(ctx context.Context) error {
+		calls++
+		m, err := Cache{Dir: dir}.Compile(ctx, add, metered)
+		if err == nil {
+			err = m.Close(ctx)
+		}
+		return err
+	}
+	for range 2 {
+		m, err := c.Compile(ctx, add, metered)
+		if err != nil || !m.Cached {
+			t.Fatalf("%v, %v", m, err)
+		}
+		if err := m.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if calls != 2 {
+		t.Errorf("%d calls, want one that failed and one that filled the cache", calls)
+	}
+	c = Cache{Dir: t.TempDir(), Elsewhere: func(context.Context) error { return nil }}
+	m, err := c.Compile(ctx, add, metered)
+	if err != nil || m.Cached {
+		t.Fatalf("nothing was left: %v, %v", m, err)
+	}
+	if err := m.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	c = Cache{Dir: t.TempDir(), Elsewhere: func(context.Context) error { cancel(); return broken }}
+	if _, err := c.Compile(ended, add, metered); !errors.Is(err, context.Canceled) || errors.Is(err, ErrElsewhere) {
+		t.Errorf("whoever gives up: %v", err)
 	}
 }

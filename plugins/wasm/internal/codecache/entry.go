@@ -44,8 +44,8 @@ func openEntry(ctx context.Context, dir, key string) (*entry, error) {
 	if err := cachedir.Open(dir); err != nil {
 		return nil, err
 	}
-	base := filepath.Join(dir, key)
-	lock, err := cachedir.Lock(ctx, base+".lock")
+	base := cachedir.Base(dir, key, Generation())
+	lock, err := cachedir.Lock(ctx, base)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +54,14 @@ func openEntry(ctx context.Context, dir, key string) (*entry, error) {
 
 func (e *entry) close() { _ = e.lock.Close() } // and the lock with it
 
-// compile uses the entry if it is sound, else compiles and fills it.
-func (e *entry) compile(ctx context.Context, j job) (*Module, error) {
+// load uses the entry if it is sound; if it is not, it compiles and fills it, or
+// returns nil if that is not wanted.
+func (e *entry) load(ctx context.Context, j job, compile bool) (*Module, error) {
 	rw, cached := e.verify()
 	var err error
+	if !cached && !compile {
+		return nil, nil
+	}
 	if !cached {
 		if rw, err = j.rewrite(); err != nil {
 			return nil, err

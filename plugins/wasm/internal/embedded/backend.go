@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type Engine interface {
 	Prepare(ctx context.Context, command string) error
 	Languages() []interp.Language
 	Warm(ctx context.Context, interpreters ...string) error
+	// Sweep deletes what nobody has used for weeks from the cache.
+	Sweep() error
 	// Report says how programs are started, in lines for the operator.
 	Report() []string
 }
@@ -112,20 +115,52 @@ func (b *Backend) warmUp() {
 	b.mu.Lock()
 	b.warm = err
 	b.mu.Unlock()
-	// What else is installed takes a while, and nobody waits for it; whoever comes
-	// before it is compiled waits for that alone.
-	for _, l := range b.o.Engine.Languages() {
-		if l.Missing != "" || l.OnDemand || b.life.Err() != nil {
-			continue
-		}
-		if err := b.o.Engine.Warm(b.life, l.ID); err != nil && b.life.Err() == nil {
-			b.o.Log.Error("an interpreter did not compile", "language", l.ID, "error", err)
-		}
+	b.warmFurther()
+	if b.life.Err() != nil {
+		return
 	}
-	if b.life.Err() == nil {
-		b.o.Log.Info("interpreters are ready", "how", b.o.Engine.Report())
+	b.o.Log.Info("interpreters are ready", "how", b.o.Engine.Report())
+	if err := b.o.Engine.Sweep(); err != nil {
+		b.o.Log.Warn("what nobody needs stays in the cache", "error", err)
 	}
 }
+
+// warmFurther compiles what else is installed. That takes a while, and nobody waits for
+// it; whoever comes before an interpreter is compiled waits for that alone. What failed
+// for lack of something is tried again.
+func (b *Backend) warmFurther() {
+	var rest []string
+	for _, l := range b.o.Engine.Languages() {
+		if l.Missing == "" && !l.OnDemand {
+			rest = append(rest, l.ID)
+		}
+	}
+	for pause := interp.CompilePause; ; pause = min(2*pause, longestPause) {
+		rest = slices.DeleteFunc(rest, func(id string) bool {
+			if b.life.Err() != nil {
+				return true
+			}
+			err := b.o.Engine.Warm(b.life, id)
+			if err != nil && b.life.Err() == nil {
+				b.o.Log.Error("an interpreter did not compile", "language", id, "error", err)
+			}
+			return !errors.Is(err, interp.ErrCompiling)
+		})
+		if len(rest) == 0 {
+			return
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-b.life.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// longestPause is that between two tries to compile what could not be.
+const longestPause = 15 * time.Minute
 
 // Info describes the plugin.
 func (b *Backend) Info(context.Context) (backend.Info, error) {

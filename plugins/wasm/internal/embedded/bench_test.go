@@ -29,6 +29,8 @@ func (instant) Run(_ context.Context, p interp.Program) (interp.Result, error) {
 }
 func (instant) Prepare(context.Context, string) error { return nil }
 func (instant) Languages() []interp.Language          { return nil }
+func (instant) Sweep() error                          { return nil }
+
 func (instant) Report() []string                      { return nil }
 func (instant) Warm(context.Context, ...string) error { return nil }
 

@@ -22,9 +22,11 @@ type still struct{}
 
 func (still) Run(context.Context, interp.Program) (interp.Result, error) { panic("nothing runs here") }
 func (still) Languages() []interp.Language                               { return nil }
-func (still) Report() []string                                           { return nil }
-func (still) Warm(context.Context, ...string) error                      { return nil }
-func (still) Prepare(context.Context, string) error                      { return nil }
+func (still) Sweep() error                                               { return nil }
+
+func (still) Report() []string                      { return nil }
+func (still) Warm(context.Context, ...string) error { return nil }
+func (still) Prepare(context.Context, string) error { return nil }
 
 func newStill(t *testing.T, quota rootfs.Limits) (*Backend, backend.Ref, string) {
 	t.Helper()

@@ -231,15 +231,18 @@ func engineError(ctx context.Context, err error) error {
 		kind = backend.KindUnsupported
 	case errors.Is(err, interp.ErrBadProgram):
 		kind = backend.KindInvalidRequest
-	case errors.Is(err, interp.ErrBusy), errors.Is(err, interp.ErrPreparing):
+	case errors.Is(err, interp.ErrBusy), errors.Is(err, interp.ErrPreparing), errors.Is(err, interp.ErrCompiling):
 		kind = backend.KindCapacity
 	case errors.Is(err, interp.ErrClosed):
 		kind = backend.KindUnavailable
 	}
 	e := backend.Errorf(kind, "Run", "%w", err)
 	e.Provider, e.Subject = Name, backend.SubjectRun
-	if errors.Is(err, interp.ErrPreparing) {
+	switch {
+	case errors.Is(err, interp.ErrPreparing):
 		e.RetryAfter = preparingRetry
+	case errors.Is(err, interp.ErrCompiling):
+		e.RetryAfter = interp.CompilePause
 	}
 	return e
 }

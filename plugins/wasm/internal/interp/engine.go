@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/clang"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
@@ -69,10 +70,10 @@ var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host,
 	packs.Ruby: func(ctx context.Context, wasm []byte, host machine.Host, _ Config) (interpreter, error) {
 		return ruby.New(ctx, wasm, host)
 	},
-	packs.Clang: func(_ context.Context, _ []byte, _ machine.Host, cfg Config) (interpreter, error) {
+	packs.Clang: func(_ context.Context, _ []byte, host machine.Host, cfg Config) (interpreter, error) {
 		return clang.New(clang.Config{
-			Read:     func(file string) ([]byte, error) { return cfg.Packs.ReadPart(packs.Clang, file) },
-			CacheDir: cfg.CacheDir,
+			Read:  func(file string) ([]byte, error) { return cfg.Packs.ReadPart(packs.Clang, file) },
+			Cache: host.Cache,
 		}), nil
 	},
 }
@@ -80,10 +81,11 @@ var build = map[string]func(ctx context.Context, wasm []byte, host machine.Host,
 // Engine compiles interpreters, once each, and runs programs in them. It is
 // safe for concurrent use.
 type Engine struct {
-	cfg    Config
-	host   machine.Host
-	slots  *semaphore.Weighted
-	memory *semaphore.Weighted // nil without a budget
+	cfg      Config
+	host     machine.Host
+	compiler *compiler // nil if interpreters are compiled here
+	slots    *semaphore.Weighted
+	memory   *semaphore.Weighted // nil without a budget
 
 	loads map[string]*load // by pack; fixed after New
 
@@ -108,13 +110,13 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = 2 * runtime.GOMAXPROCS(0)
 	}
-	e := &Engine{cfg: cfg, slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), loads: map[string]*load{}}
+	e := &Engine{cfg: cfg, compiler: newCompiler(cfg), slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), loads: map[string]*load{}}
 	parked := cfg.Parked
 	if parked == 0 {
 		parked = runtime.GOMAXPROCS(0)
 	}
 	e.host = machine.Host{
-		Regions: region.NewPool(cfg.MaxRunning), CacheDir: cfg.CacheDir, Parked: max(parked, 0), Idle: cfg.Idle,
+		Regions: region.NewPool(cfg.MaxRunning), Cache: codecache.Cache{Dir: cfg.CacheDir}, Parked: max(parked, 0), Idle: cfg.Idle,
 	}
 	if cfg.MemoryBudgetBytes > 0 {
 		e.memory = semaphore.NewWeighted(cfg.MemoryBudgetBytes)

@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == CompileArg {
+		os.Exit(compileAside(os.Args[2:]))
+	}
 	os.Exit(run(m))
 }
 

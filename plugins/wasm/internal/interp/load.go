@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/cachedir"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 )
 
 // defaultPrepareWait is what Config.PrepareWait stands for when it is 0: long enough
@@ -128,9 +133,32 @@ func (e *Engine) attempt(pack string) (interpreter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissingPack, err)
 	}
-	in, err := build[pack](e.life, wasm, e.host, e.cfg)
+	in, err := build[pack](e.life, wasm, e.hostFor(pack), e.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", pack, err)
 	}
 	return in, nil
+}
+
+// hostFor returns what the interpreter of a pack is given: its code comes from another
+// process. Nobody runs anything before the core is ready, so that may have all there
+// is; the others take what programs leave.
+func (e *Engine) hostFor(pack string) machine.Host {
+	host := e.host
+	if e.compiler != nil {
+		i := slices.IndexFunc(commands, func(c command) bool { return c.pack == pack })
+		host.Cache.Elsewhere = func(ctx context.Context) error {
+			return e.compiler.compile(ctx, commands[i].language, !e.core(pack))
+		}
+	}
+	return host
+}
+
+// Sweep deletes what no process has used for weeks from Config.CacheDir.
+func (e *Engine) Sweep() error {
+	if e.cfg.CacheDir == "" {
+		return nil
+	}
+	_, err := cachedir.Sweep(e.cfg.CacheDir, codecache.Generation(), time.Now())
+	return err
 }

@@ -81,6 +81,14 @@ type Config struct {
 	// shell: normally this very program with shell.WorkerArg. Without it there
 	// is no Bash.
 	Shell []string
+	// Compile is the command, with arguments, that with CompileArg and a language
+	// after them compiles an interpreter into CacheDir: normally this very program.
+	// CompileEnv is its environment. Without it interpreters are compiled within this
+	// process, where that takes processors and memory from programs.
+	Compile, CompileEnv []string
+	// Warn is told what only the operator should see; nil drops it. It is safe for
+	// concurrent use.
+	Warn func(error)
 	// MaxRunning bounds the programs that run at once; further ones wait. 0
 	// means twice GOMAXPROCS.
 	MaxRunning int

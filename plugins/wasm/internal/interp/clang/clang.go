@@ -19,6 +19,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 )
 
@@ -45,8 +46,8 @@ func IsProgram(name string) bool {
 type Config struct {
 	// Read returns a file of the toolchain, verified, by the names above.
 	Read func(name string) ([]byte, error)
-	// CacheDir keeps compiled code and precompiled headers; "" keeps nothing.
-	CacheDir string
+	// Cache keeps compiled code and precompiled headers.
+	Cache codecache.Cache
 }
 
 // Toolchain compiles and runs programs. It is safe for concurrent use.

@@ -10,10 +10,10 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/cachedir"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 )
 
@@ -107,8 +107,9 @@ func (t *tools) header(ctx context.Context, cacheDir, header string) ([]byte, er
 		return t.makeHeader(ctx, header)
 	}
 	key := sha256.Sum256(fmt.Append(nil, t.clang.Key, headerArgv(header), string(headerSource(header)), t.sysrootDigest()))
-	file := filepath.Join(cacheDir, hex.EncodeToString(key[:16])+".pch")
-	lock, err := cachedir.Lock(ctx, file+".lock")
+	base := cachedir.Base(cacheDir, hex.EncodeToString(key[:16]), codecache.Generation())
+	file := base + ".pch"
+	lock, err := cachedir.Lock(ctx, base)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
 )
@@ -53,7 +54,7 @@ func toolchain(t testing.TB) *Toolchain {
 	}
 	shared = New(Config{
 		Read:     func(name string) ([]byte, error) { return set.ReadPart(packs.Clang, name) },
-		CacheDir: filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid())), // that of package interp's tests
+		Cache: codecache.Cache{Dir: filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))}, // that of package interp's tests
 	})
 	if err := shared.Prepare(t.Context(), CommandC); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ type loader struct {
 
 func (l *loader) init(cfg Config) {
 	l.cfg, l.openTools = cfg, l.open
-	l.finish = func(ctx context.Context, t *tools) error { return t.makeHeaders(ctx, cfg.CacheDir) }
+	l.finish = func(ctx context.Context, t *tools) error { return t.makeHeaders(ctx, cfg.Cache.Dir) }
 	l.life, l.end = context.WithCancelCause(context.Background())
 }
 
@@ -170,7 +170,7 @@ func (l *loader) open(ctx context.Context) (_ *tools, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if *f.to, err = guest.Load(ctx, l.cfg.CacheDir, wasm, meter.Options{Unstable: true, Exports: toolExports}); err != nil {
+		if *f.to, err = guest.Load(ctx, l.cfg.Cache, wasm, meter.Options{Unstable: true, Exports: toolExports}); err != nil {
 			return nil, fmt.Errorf("clang: %s: %w", f.name, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
@@ -49,7 +50,7 @@ func runProgram(ctx context.Context, r *guest.Run) (guest.Result, error) {
 	case codeBytes(wasm) > maxCode:
 		return refuse(codeNotExecutable, "cannot execute: more than %d bytes of code", maxCode)
 	}
-	m, err := guest.Load(ctx, "", wasm, meter.Options{
+	m, err := guest.Load(ctx, codecache.Cache{}, wasm, meter.Options{
 		Unstable: true, MaxTableElements: maxTable,
 		// The compiler cannot be interrupted in the middle of a function, so one has to be
 		// done in about a second.

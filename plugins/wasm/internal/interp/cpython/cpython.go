@@ -53,7 +53,7 @@ type Interpreter struct {
 // cache. Compiling takes seconds. The library of b must be readable until Close has
 // returned. tools are commands that it runs besides python3.
 func New(ctx context.Context, b Build, host machine.Host, tools ...Tool) (*Interpreter, error) {
-	m, err := guest.Load(ctx, host.CacheDir, b.wasm, meter.Options{DropData: true, Exports: b.added})
+	m, err := guest.Load(ctx, host.Cache, b.wasm, meter.Options{DropData: true, Exports: b.added})
 	if err != nil {
 		return nil, fmt.Errorf("cpython: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"go.uber.org/goleak"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
 )
@@ -64,7 +65,7 @@ func start(t *testing.T) (context.Context, api.Module) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	m, err := Load(t.Context(), "", hostile(), meter.Options{})
+	m, err := Load(t.Context(), codecache.Cache{}, hostile(), meter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/cachedir"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 )
 
@@ -25,7 +24,7 @@ const format = "caisson-image-1\n"
 // key stands for everything that made the image.
 func (m *Machine) key() string {
 	h := sha256.New()
-	for _, part := range []any{m.cfg.Module.Key, wazeroVersion(), m.cfg.Argv, m.cfg.Env, m.cfg.Globals, m.cfg.Identity} {
+	for _, part := range []any{m.cfg.Module.Key, codecache.Generation(), m.cfg.Argv, m.cfg.Env, m.cfg.Globals, m.cfg.Identity} {
 		text, err := json.Marshal(part)
 		if err != nil {
 			panic("machine: " + err.Error()) // strings, and lists and maps of them
@@ -37,26 +36,9 @@ func (m *Machine) key() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// wazeroVersion is that of the runtime, whose system calls an image relies on.
-func wazeroVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, d := range info.Deps {
-		if d.Path == "github.com/tetratelabs/wazero" {
-			if d.Replace != nil {
-				d = d.Replace
-			}
-			return d.Version + " " + d.Sum
-		}
-	}
-	return ""
-}
-
 // prepare gets the image from the disk, or boots it and keeps it there.
 func (m *Machine) prepare(ctx context.Context) (err error) {
-	if m.cfg.CacheDir == "" {
+	if m.cfg.Cache.Dir == "" {
 		m.image, err = m.boot(ctx)
 		return err
 	}
@@ -87,12 +69,12 @@ func (m *Machine) prepare(ctx context.Context) (err error) {
 
 // open finds the image's file and takes its lock.
 func (m *Machine) open(ctx context.Context) (path string, lock *os.File, err error) {
-	if err := cachedir.Open(m.cfg.CacheDir); err != nil {
+	if err := cachedir.Open(m.cfg.Cache.Dir); err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(m.cfg.CacheDir, m.key()+".image")
-	lock, err = cachedir.Lock(ctx, path+".lock")
-	return path, lock, err
+	base := cachedir.Base(m.cfg.Cache.Dir, m.key(), codecache.Generation())
+	lock, err = cachedir.Lock(ctx, base)
+	return base + ".image", lock, err
 }
 
 // load reads the image, nil if there is none or something about it is not right.

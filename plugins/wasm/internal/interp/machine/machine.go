@@ -20,8 +20,8 @@ import (
 type Host struct {
 	// Regions is where memory comes from. Its owner closes it after the machines.
 	Regions *region.Pool
-	// CacheDir is where code and images are kept; "" for nowhere.
-	CacheDir string
+	// Cache is where code and images are kept.
+	Cache codecache.Cache
 	// Parked is how many instances of each interpreter wait for runs; 0 for none.
 	Parked int
 	// Idle is how long no instance of an interpreter must have been used until most

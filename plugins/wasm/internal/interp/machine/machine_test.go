@@ -45,7 +45,7 @@ type fixture struct {
 
 func newFixture(t testing.TB, host Host) *fixture {
 	t.Helper()
-	m, err := guest.Load(t.Context(), "", tiny, meter.Options{DropData: true})
+	m, err := guest.Load(t.Context(), codecache.Cache{}, tiny, meter.Options{DropData: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestFailureIsNoUse(t *testing.T) {
 }
 
 func TestBootFails(t *testing.T) {
-	f := newFixture(t, Host{CacheDir: t.TempDir()})
+	f := newFixture(t, Host{Cache: codecache.Cache{Dir: t.TempDir()}})
 	failure := errors.New("no boot")
 	f.cfg.Boot = func(context.Context, *Boot) ([]byte, error) { return nil, failure }
 	if _, err := New(context.Background(), f.cfg); !errors.Is(err, failure) {
@@ -331,7 +331,7 @@ func TestBootFails(t *testing.T) {
 
 func TestImageIsKept(t *testing.T) {
 	dir := t.TempDir()
-	f := newFixture(t, Host{CacheDir: dir})
+	f := newFixture(t, Host{Cache: codecache.Cache{Dir: dir}})
 	open := func() *Machine {
 		t.Helper()
 		m := f.machine()
@@ -375,7 +375,7 @@ func TestDamagedImageIsMadeAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			f := newFixture(t, Host{CacheDir: dir})
+			f := newFixture(t, Host{Cache: codecache.Cache{Dir: dir}})
 			f.close(f.machine())
 			files, err := filepath.Glob(dir + "/*.image")
 			if err != nil || len(files) != 1 {
@@ -405,7 +405,7 @@ func TestCacheIsOptional(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, Host{CacheDir: open})
+	f := newFixture(t, Host{Cache: codecache.Cache{Dir: open}})
 	m := f.machine()
 	defer f.close(m)
 	if m.Cached() || m.CacheErr() == nil {

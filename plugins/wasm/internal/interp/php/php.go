@@ -65,7 +65,7 @@ type Interpreter struct {
 // New compiles the interpreter, or takes its code from the cache. Compiling takes
 // seconds.
 func New(ctx context.Context, wasm []byte, host machine.Host) (*Interpreter, error) {
-	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{DropData: true, Exports: exports})
+	m, err := guest.Load(ctx, host.Cache, wasm, meter.Options{DropData: true, Exports: exports})
 	if err != nil {
 		return nil, fmt.Errorf("php: %w", err)
 	}

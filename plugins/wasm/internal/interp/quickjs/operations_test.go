@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 	"go.uber.org/goleak"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
@@ -29,7 +30,7 @@ func boot(t *testing.T) *Interpreter {
 	}
 	// Shared with the tests of package interp; see there.
 	cache := filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))
-	host := machine.Host{Regions: region.NewPool(2), CacheDir: cache, Parked: 1}
+	host := machine.Host{Regions: region.NewPool(2), Cache: codecache.Cache{Dir: cache}, Parked: 1}
 	q, err := New(context.Background(), wasm, host, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ const exportStackPointer = "__stack_pointer"
 // New compiles and boots the interpreter, or takes code and image from the cache.
 // transform is the command of a typescript.Pool; empty means no TypeScript.
 func New(ctx context.Context, wasm []byte, host machine.Host, transform []string) (*Interpreter, error) {
-	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{DropData: true}, instantiateHost)
+	m, err := guest.Load(ctx, host.Cache, wasm, meter.Options{DropData: true}, instantiateHost)
 	if err != nil {
 		return nil, fmt.Errorf("quickjs: %w", err)
 	}

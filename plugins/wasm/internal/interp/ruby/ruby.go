@@ -50,7 +50,7 @@ type start struct {
 // New compiles and boots the interpreter, or takes code and image from the cache.
 // Compiling takes some ten seconds.
 func New(ctx context.Context, wasm []byte, host machine.Host) (*Interpreter, error) {
-	m, err := guest.Load(ctx, host.CacheDir, wasm, meter.Options{
+	m, err := guest.Load(ctx, host.Cache, wasm, meter.Options{
 		DropData: true,
 		Exports:  []meter.Export{{Name: exportStackPointer, Kind: meter.Global, Index: 0}},
 	})

@@ -83,7 +83,7 @@ func (s *Interpreter) started() (*process, error) {
 		}
 	}
 	if err != nil {
-		p.kill()
+		p.Kill()
 		text := p.crashText()
 		p.end()
 		return nil, fmt.Errorf("start shell worker: %w: %.300s", err, text)
@@ -103,7 +103,7 @@ func (s *Interpreter) take() (*process, error) {
 	s.mu.Unlock()
 	if p != nil {
 		select {
-		case <-p.dead: // somebody ended it
+		case <-p.Dead(): // somebody ended it
 			p.end()
 		default:
 			return p, nil

@@ -218,8 +218,8 @@ func TestBadWorkers(t *testing.T) {
 	s.in.mu.Lock()
 	p := s.in.spare
 	s.in.mu.Unlock()
-	p.kill()
-	<-p.dead
+	p.Kill()
+	_ = p.Wait()
 	s.expect(s.script("echo alive"), 0, "alive\n", "")
 }
 

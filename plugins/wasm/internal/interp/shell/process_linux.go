@@ -8,12 +8,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/child"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/wire"
 )
 
@@ -22,7 +21,7 @@ func Supported() error { return nil }
 
 // process is one worker. It runs one script and is then gone.
 type process struct {
-	pid   int
+	*child.Process
 	pipes string // directory of named pipes
 
 	stdin          *os.File // written
@@ -30,11 +29,6 @@ type process struct {
 	crash          *os.File // read: what the Go runtime says
 	requests       *net.UnixConn
 	programs       *net.UnixConn
-
-	mu     sync.Mutex // guards reaped
-	reaped bool
-	state  *os.ProcessState
-	dead   chan struct{} // closed when the process is gone
 }
 
 // theirs are the ends of pipes and sockets that a new process gets.
@@ -49,13 +43,13 @@ func (t theirs) close() {
 // start starts a worker. base is where its directory of named pipes is made;
 // nobody else may write there.
 func start(command []string, base string) (_ *process, err error) {
-	p := &process{dead: make(chan struct{})}
+	p := &process{}
 	if p.pipes, err = os.MkdirTemp(base, "caisson-pipes-"); err != nil {
 		return nil, fmt.Errorf("start shell worker: %w", err)
 	}
-	var child theirs
+	var given theirs
 	defer func() {
-		child.close()
+		given.close()
 		if err != nil {
 			p.closeFiles()
 			_ = os.Remove(p.pipes)
@@ -69,7 +63,7 @@ func start(command []string, base string) (_ *process, err error) {
 		if !read {
 			r, w = w, r
 		}
-		*ours, child = r, append(child, w)
+		*ours, given = r, append(given, w)
 		return nil
 	}
 	if err = errors.Join(pipe(&p.stdin, false), pipe(&p.stdout, true), pipe(&p.crash, true)); err != nil {
@@ -82,9 +76,9 @@ func start(command []string, base string) (_ *process, err error) {
 		}
 		defer func() { _ = their.Close() }()
 		if kind == unix.SOCK_STREAM {
-			child = append(theirs{their}, child...)
+			given = append(theirs{their}, given...)
 		} else {
-			child = append(child, their)
+			given = append(given, their)
 		}
 	}
 	if err = pipe(&p.stderr, true); err != nil {
@@ -94,17 +88,14 @@ func start(command []string, base string) (_ *process, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("start shell worker: %w", err)
 	}
-	child = append(child, dir)
-	// child is: requests, stdin, stdout, crash, programs, stderr, pipes.
+	given = append(given, dir)
+	// given is: requests, stdin, stdout, crash, programs, stderr, pipes.
 	cmd := &exec.Cmd{
 		Path: command[0], Args: command, Env: []string{}, Dir: "/",
-		Stdin: child[1], Stdout: child[2], Stderr: child[3],
-		ExtraFiles:  []*os.File{child[0], child[4], child[5], child[6]},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		Stdin: given[1], Stdout: given[2], Stderr: given[3],
+		ExtraFiles: []*os.File{given[0], given[4], given[5], given[6]},
 	}
-	started := make(chan error)
-	go p.own(cmd, started)
-	if err = <-started; err != nil {
+	if p.Process, err = child.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start shell worker: %w", err)
 	}
 	return p, nil
@@ -127,45 +118,10 @@ func socketPair(kind int) (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), their, nil
 }
 
-// own starts the process and waits for its end. The signal that ends it with
-// this process is sent when the thread that started it ends, so the goroutine
-// keeps its thread until then.
-func (p *process) own(cmd *exec.Cmd, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	p.pid = cmd.Process.Pid
-	started <- nil
-	for {
-		err := unix.Waitid(unix.P_PID, p.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	// Until it is reaped nobody else can have its number.
-	p.mu.Lock()
-	_ = cmd.Wait() // a status other than 0 is in the state
-	p.state, p.reaped = cmd.ProcessState, true
-	p.mu.Unlock()
-	close(p.dead)
-}
-
-// kill ends the process if it is there.
-func (p *process) kill() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.reaped {
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
-	}
-}
-
 // end kills the process, waits for it, and removes what it had.
 func (p *process) end() {
-	p.kill()
-	<-p.dead
+	p.Kill()
+	_ = p.Wait()
 	p.closeFiles()
 	_ = os.RemoveAll(p.pipes)
 }
@@ -183,7 +139,7 @@ func (p *process) closeFiles() {
 
 // usage returns the processor time and the largest memory of a dead process.
 func (p *process) usage() (ru syscall.Rusage) {
-	if u, ok := p.state.SysUsage().(*syscall.Rusage); ok {
+	if u, ok := p.State().SysUsage().(*syscall.Rusage); ok {
 		ru = *u
 	}
 	return ru

@@ -72,7 +72,7 @@ func (g *programs) listen() {
 			err = wire.ErrMalformed
 		}
 		if err != nil {
-			g.p.kill() // no worker of ours
+			g.p.Kill() // no worker of ours
 			return
 		}
 		g.begin(s, files)

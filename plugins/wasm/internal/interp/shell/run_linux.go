@@ -27,7 +27,7 @@ func (s *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 		return guest.Result{}, err
 	}
 	defer p.end()
-	stop := context.AfterFunc(ctx, p.kill)
+	stop := context.AfterFunc(ctx, p.Kill)
 	defer stop()
 
 	if r.Program.Data.Quota == nil { // programs must share it
@@ -47,8 +47,8 @@ func (s *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 	if answer(p, wire.Answer{Data: job.Append(nil)}) == nil {
 		code, exited = serve(f, p)
 	}
-	p.kill() // what a script leaves in the background ends with it
-	<-p.dead
+	p.Kill() // what a script leaves in the background ends with it
+	_ = p.Wait()
 	programs.end()
 	t.wait()
 
@@ -65,7 +65,7 @@ func (s *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 	if exited && code >= 0 {
 		return res, nil
 	}
-	res = ended(ctx, res, p.state, cpu, t.crash)
+	res = ended(ctx, res, p.State(), cpu, t.crash)
 	if res.Reason == guest.ReasonExit && r.Program.Stderr != nil {
 		// The shell cannot say it any more.
 		_, _ = fmt.Fprintf(r.Program.Stderr, "bash: %v\n", res.Err)
