@@ -28,7 +28,7 @@ SOURCES := go.mod go.sum $(shell find manifest sdk runtimes host plugins interna
 	\( -name node_modules -o -name testdata -o -path plugins/wasm/packs \) -prune -o \
 	\( -type d -o -type f ! -name '*_test.go' ! -name '*.md' \) -print)
 
-PLUGINS := wasm languages limits
+PLUGINS := wasm docker languages limits
 MANIFESTS := $(PLUGINS:%=bin/plugins/%/plugin.yaml)
 
 build: bin/caisson $(MANIFESTS) ## write bin/caisson and bin/plugins
@@ -50,6 +50,21 @@ bin/caisson: $(SOURCES) | need-go bin/plugins/wasm/plugin.yaml
 	@echo "building $@"
 	@$(call program,bin/.build/caisson,host/cmd/caisson)
 	@cp bin/.build/caisson $@.new && mv $@.new $@
+
+# What the Docker backend puts into containers: one program for each architecture that
+# an engine may have. The backend is linked with their digests and takes no others.
+AGENTS := amd64 arm64
+sha256  = { sha256sum $(1) 2>/dev/null || shasum -a 256 $(1); } | cut -d ' ' -f 1
+
+bin/plugins/docker/plugin.yaml: $(SOURCES) | need-go bin/plugins/wasm/plugin.yaml
+	@echo "building bin/plugins/docker"
+	@mkdir -p bin/plugins/docker/agent && list= && for arch in $(AGENTS); do \
+		agent=agent/linux-$$arch && \
+		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o bin/.build/$$agent ./plugins/docker/agent && \
+		cp bin/.build/$$agent bin/plugins/docker/$$agent.new && mv bin/plugins/docker/$$agent.new bin/plugins/docker/$$agent && \
+		list=$$list$${list:+,}$$arch:$$($(call sha256,bin/.build/$$agent)) || exit 1; \
+	done && $(GO) build -ldflags "-s -w -X main.agents=$$list" -o bin/.build/docker ./plugins/docker
+	@$(call install,docker,plugins/docker)
 
 bin/plugins/languages/plugin.yaml: $(SOURCES) | need-go
 	@echo "building bin/plugins/languages"
