@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/internal/envdfake"
 )
 
 // createBody is every member that either provider knows.
@@ -125,14 +127,16 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	if s.quirks.DropEnv {
 		env = nil
 	}
-	daemon, err := s.o.Launcher(context.WithoutCancel(r.Context()), Launch{ID: b.id, Token: b.access, Env: env, From: image})
+	machine, err := s.machine(b.id, envdfake.Options{Token: b.access, Env: env}, image)
 	if err != nil {
-		s.violation("launch: %v", err)
+		b.cut()
+		s.violation("no machine: %v", err)
 		s.refuse(w, http.StatusInternalServerError, "could not start")
 		return
 	}
-	b.daemon = daemon
+	b.machine = machine
 	s.boxes[b.id] = b
+	s.gateway.Add(b.id, machine, b.traffic)
 	reply(w, http.StatusCreated, s.brief(b, true))
 }
 

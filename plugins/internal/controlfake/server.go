@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/internal/envdfake"
 )
 
 // Provider chooses the dialect.
@@ -20,41 +25,11 @@ const (
 	Cube
 )
 
-// Daemon is what runs in a sandbox: its handler serves the daemon's port. All methods
-// may be called concurrently.
-type Daemon interface {
-	http.Handler
-	// Pause stops everything in the sandbox, Resume lets it go on.
-	Pause() error
-	Resume() error
-	// Copy keeps the sandbox's files for others to start from.
-	Copy() (Image, error)
-	// Close ends everything in the sandbox.
-	Close() error
-}
-
-// Image is a kept state.
-type Image interface {
-	Close() error
-}
-
-// Launch says what a new sandbox is.
-type Launch struct {
-	ID string
-	// Token is what the daemon asks for; empty is nothing.
-	Token string
-	Env   map[string]string
-	// From is a snapshot's; nil starts afresh.
-	From Image
-}
-
-// Launcher starts the daemon of a new sandbox.
-type Launcher func(ctx context.Context, l Launch) (Daemon, error)
-
-// Options of a Server. Launcher is required.
+// Options of a Server. Dir and Domain are required.
 type Options struct {
 	Provider Provider
-	Launcher Launcher
+	// Dir is where the files of machines are; each has a directory of its own below it.
+	Dir string
 	// APIKey is what callers have to present; empty is nothing (Cube).
 	APIKey string
 	// Domain is the suffix of sandbox hosts.
@@ -104,17 +79,19 @@ type Quirks struct {
 // Server is the control plane; Gateway is the data plane's side of it. It is safe for
 // concurrent use.
 type Server struct {
-	o   Options
-	mux *http.ServeMux
+	// Script are faults of the control plane, GatewayScript those of the gateway.
+	Script, GatewayScript envdfake.Script
+
+	o       Options
+	mux     *http.ServeMux
+	gateway *envdfake.Gateway
 
 	mu        sync.Mutex
 	quirks    Quirks
 	shift     time.Duration
 	boxes     map[string]*box
-	ended     map[string]bool
 	templates []*template
 	snapshots []*snapshot
-	faults    []*Fault
 	requests  []Request
 }
 
@@ -129,7 +106,7 @@ type box struct {
 	pauseOnEnd, autoWake bool
 	public               bool
 	metadata             map[string]string
-	daemon               Daemon
+	machine              *envdfake.Machine
 	pausedAt, settlesAt  time.Time
 	notReady             int
 	live                 context.Context // of requests through the gateway
@@ -145,7 +122,11 @@ func New(o Options) *Server {
 	if o.Violation == nil {
 		o.Violation = func(text string) { panic("controlfake: " + text) }
 	}
-	s := &Server{o: o, boxes: map[string]*box{}, ended: map[string]bool{}}
+	style := envdfake.E2B
+	if o.Provider == Cube {
+		style = envdfake.Cube
+	}
+	s := &Server{o: o, boxes: map[string]*box{}, gateway: envdfake.NewGateway(style, o.Domain)}
 	for _, name := range o.Templates {
 		s.templates = append(s.templates, &template{
 			id: s.newID("tpl"), names: []string{name}, build: newUUID(), status: "ready", builds: 1, tagged: true,
@@ -159,15 +140,46 @@ func New(o Options) *Server {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var errs []error
 	for _, b := range s.boxes {
 		b.cut()
-		_ = b.daemon.Close()
+		errs = append(errs, s.end(b.machine))
 	}
 	for _, x := range s.snapshots {
-		_ = x.image.Close()
+		errs = append(errs, s.end(x.image))
+	}
+	for _, v := range s.gateway.Violations() {
+		s.violation("at the gateway: %s", v)
 	}
 	s.boxes, s.snapshots = map[string]*box{}, nil
-	return nil
+	return errors.Join(errs...)
+}
+
+// machine starts one, with the files of another unless that is nil.
+func (s *Server) machine(id string, o envdfake.Options, from *envdfake.Machine) (*envdfake.Machine, error) {
+	dir := filepath.Join(s.o.Dir, id)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	m, err := envdfake.New(dir, o)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if from != nil {
+		if err := m.CopyFiles(from); err != nil {
+			return nil, errors.Join(err, s.end(m), os.RemoveAll(dir))
+		}
+	}
+	return m, nil
+}
+
+// end closes a machine, which must not have been misused.
+func (s *Server) end(m *envdfake.Machine) error {
+	err := m.Close()
+	for _, v := range m.Violations() {
+		s.violation("in a sandbox: %s", v)
+	}
+	return err
 }
 
 // Set changes quirks.
@@ -194,6 +206,16 @@ func (s *Server) States() map[string]string {
 		out[id] = b.state
 	}
 	return out
+}
+
+// Machine returns what a sandbox is; nil when it is gone.
+func (s *Server) Machine(id string) *envdfake.Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.boxes[id]; b != nil {
+		return b.machine
+	}
+	return nil
 }
 
 // Egress returns what a sandbox was told about its network.
@@ -234,7 +256,7 @@ func (s *Server) Park(id string) {
 	}
 }
 
-// Rotate gives a sandbox another access token where the daemon allows it.
+// Tokens returns what opens a sandbox.
 func (s *Server) Tokens(id string) (access, traffic string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,6 +289,7 @@ func (s *Server) tick() {
 func (s *Server) park(b *box) {
 	b.cut()
 	if s.quirks.PauseTime > 0 {
+		s.gateway.Set(b.id, envdfake.Moving)
 		b.state, b.settlesAt = "pausing", s.now().Add(s.quirks.PauseTime)
 		return
 	}
@@ -278,12 +301,14 @@ func (s *Server) parked(b *box) {
 	if s.quirks.LoseMetadata {
 		b.metadata = map[string]string{}
 	}
-	_ = b.daemon.Pause()
+	s.gateway.Set(b.id, envdfake.Paused)
+	b.machine.Pause()
 }
 
 func (s *Server) wake(b *box) {
 	if b.state == "paused" {
-		_ = b.daemon.Resume()
+		b.machine.Resume()
+		s.gateway.Set(b.id, envdfake.Running)
 		b.live, b.cut = context.WithCancel(context.Background())
 	}
 	b.state = "running"
@@ -292,8 +317,11 @@ func (s *Server) wake(b *box) {
 func (s *Server) kill(b *box) {
 	b.cut()
 	delete(s.boxes, b.id)
-	s.ended[b.id] = true
-	_ = b.daemon.Close()
+	s.gateway.Set(b.id, envdfake.Killed)
+	b.machine.Resume()
+	if err := errors.Join(s.end(b.machine), os.RemoveAll(filepath.Join(s.o.Dir, b.id))); err != nil {
+		s.violation("end of a sandbox: %v", err)
+	}
 }
 
 // newID makes an id of 20 lower-case characters behind a prefix.

@@ -1,11 +1,16 @@
 package controlfake
 
 import (
+	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/internal/envdfake"
 )
 
 // template is one, with its newest build.
@@ -23,9 +28,9 @@ type template struct {
 
 // snapshot is a kept state of a sandbox.
 type snapshot struct {
-	id, name, sandbox string
-	image             Image
-	created           time.Time
+	id, name, sandbox, dir string
+	image                  *envdfake.Machine
+	created                time.Time
 }
 
 // buildTime is how long building takes, by the clock that Advance moves.
@@ -62,7 +67,7 @@ func (s *Server) template(id string) *template {
 
 // findTemplate returns what a new sandbox starts from: a template's id, and for a
 // snapshot its image too.
-func (s *Server) findTemplate(ref string) (string, Image) {
+func (s *Server) findTemplate(ref string) (string, *envdfake.Machine) {
 	s.settle()
 	for _, x := range s.snapshots {
 		if x.id == ref {
@@ -308,7 +313,9 @@ func (s *Server) deleteTemplate(w http.ResponseWriter, r *http.Request) {
 		if x.id == id {
 			// The kit goes on with a sandbox of a snapshot that is deleted, as one may
 			// with those that keep a copy of their own.
-			_ = x.image.Close()
+			if err := errors.Join(s.end(x.image), os.RemoveAll(filepath.Join(s.o.Dir, x.dir))); err != nil {
+				s.violation("end of a snapshot: %v", err)
+			}
 			s.snapshots = slices.Delete(s.snapshots, i, i+1)
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -347,15 +354,16 @@ func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, http.StatusBadRequest, "invalid name")
 		return
 	}
-	image, err := b.daemon.Copy()
+	dir := s.newID("snap-")
+	image, err := s.machine(dir, envdfake.Options{}, b.machine)
 	if err != nil {
 		s.violation("snapshot: %v", err)
 		s.refuse(w, http.StatusInternalServerError, "could not snapshot")
 		return
 	}
-	x := &snapshot{id: "team/" + c.Name + ":default", name: c.Name, sandbox: b.id, image: image, created: s.now()}
+	x := &snapshot{id: "team/" + c.Name + ":default", name: c.Name, sandbox: b.id, dir: dir, image: image, created: s.now()}
 	if s.o.Provider == Cube || c.Name == "" {
-		x.id = s.newID("snap-")
+		x.id = dir
 	}
 	s.snapshots = append(s.snapshots, x)
 	reply(w, http.StatusCreated, map[string]any{"snapshotID": x.id, "names": []string{x.name}})
