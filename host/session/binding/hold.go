@@ -8,21 +8,24 @@ import (
 	"time"
 )
 
-// hold is a lease that is renewed until it is released or lost.
+// hold is a lease that is renewed until it is released or lost. It has no goroutine of
+// its own: most are released before their first renewal.
 type hold struct {
 	store  *Store
 	key    Key
 	what   Lease
 	holder string
 
+	// ctx ends with the hold. A turn's does not: nobody works on it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	start  time.Time     // origin of until
-	until  atomic.Int64  // proven until then, in monotonic ns after start
-	mu     sync.Mutex    // orders changes of until and expiry
-	expiry *time.Timer   // cancels at until
-	done   chan struct{} // closed by release
-	ended  atomic.Bool
+	start  time.Time    // origin of until
+	until  atomic.Int64 // proven until then, in monotonic ns after start
+
+	mu     sync.Mutex  // orders the changes of what follows
+	ended  bool        // released or lost
+	renew  *time.Timer // renews
+	expiry *time.Timer // loses at until; nil for a turn
 }
 
 // margin is how long before the end of a lease its holder gives up: what it started
@@ -31,52 +34,47 @@ func (s *Store) margin() time.Duration { return s.o.Lease / 6 }
 
 // hold starts to renew a lease that was asked for at asked.
 func (s *Store) hold(parent context.Context, key Key, what Lease, holder string, asked time.Time) (*hold, error) {
-	h := &hold{store: s, key: key, what: what, holder: holder, start: asked, done: make(chan struct{})}
-	h.ctx, h.cancel = context.WithCancelCause(parent)
+	h := &hold{store: s, key: key, what: what, holder: holder, start: asked, ctx: parent, cancel: func(error) {}}
 	h.until.Store(int64(s.o.Lease - s.margin()))
-	h.expiry = time.AfterFunc(time.Until(asked.Add(s.o.Lease-s.margin())), h.lose)
-
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	s.mu.Lock()
-	closed := s.closed.Load()
-	if !closed {
-		s.leases.Add(1)
-	}
-	s.mu.Unlock()
-	if closed {
-		h.release()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
 		return nil, ErrClosed
 	}
-	go h.keep()
+	s.holds[h] = struct{}{}
+	h.renew = time.AfterFunc(s.o.Lease/3, h.keep)
+	if what != LeaseTurn {
+		h.ctx, h.cancel = context.WithCancelCause(parent)
+		h.expiry = time.AfterFunc(time.Until(asked.Add(s.o.Lease-s.margin())), h.lose)
+	}
 	return h, nil
 }
 
-// keep renews until the hold ends. Failed renewals are repeated a few times before
-// the lease runs out, and never after.
+// keep renews, and sets the time of the next renewal. Failed ones are repeated a few
+// times before the lease runs out, and never after, but for a turn: it may have ended
+// in the engine meanwhile, and is then opened again.
 func (h *hold) keep() {
 	s := h.store
-	defer s.leases.Done()
-	every := s.o.Lease / 3
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	for {
-		select {
-		case <-h.done:
-			return
-		case <-h.ctx.Done():
-			return
-		case <-s.stop:
-			h.lose()
-			return
-		case <-timer.C:
-		}
-		switch err := h.renewNow(h.ctx); {
-		case err == nil:
-			timer.Reset(every)
-		case errors.Is(err, ErrOwnershipLost):
-			return
-		default:
-			timer.Reset(every / 8)
-		}
+	s.mu.Lock()
+	_, live := s.holds[h]
+	if live {
+		s.renewals.Add(1)
+	}
+	s.mu.Unlock()
+	if !live {
+		return
+	}
+	defer s.renewals.Done()
+	next := s.o.Lease / 3
+	if err := h.renewNow(h.ctx); err != nil {
+		next /= 8
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended && h.ctx.Err() == nil {
+		h.renew.Reset(next)
 	}
 }
 
@@ -86,8 +84,11 @@ func (h *hold) renewNow(ctx context.Context) error {
 		return err
 	}
 	asked := time.Now()
-	ctx, cancel := context.WithDeadline(ctx, h.start.Add(time.Duration(h.until.Load())))
-	defer cancel()
+	if h.expiry != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, h.start.Add(time.Duration(h.until.Load())))
+		defer cancel()
+	}
 	held, err := ask(ctx, h.store, "renew "+string(h.what), func(ctx context.Context) (bool, error) {
 		return h.store.engine.Renew(ctx, h.key, h.what, h.holder, h.store.o.Lease)
 	})
@@ -99,7 +100,7 @@ func (h *hold) renewNow(ctx context.Context) error {
 		return err
 	case !held:
 		h.lose()
-		return h.err()
+		return ErrOwnershipLost
 	}
 	h.extend(asked)
 	return h.err()
@@ -111,17 +112,22 @@ func (h *hold) extend(asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	until := asked.Add(h.store.o.Lease - h.store.margin())
-	if int64(until.Sub(h.start)) <= h.until.Load() || !h.expiry.Stop() {
-		return // an older answer, or too late
+	if h.ended || int64(until.Sub(h.start)) <= h.until.Load() {
+		return // too late, or an older answer
+	}
+	if h.expiry != nil {
+		if !h.expiry.Stop() {
+			return
+		}
+		h.expiry.Reset(time.Until(until))
 	}
 	h.until.Store(int64(until.Sub(h.start)))
-	h.expiry.Reset(time.Until(until))
 }
 
 // err returns why the hold ended, or nil while it is proven.
 func (h *hold) err() error {
 	if h.ctx.Err() == nil {
-		if int64(time.Since(h.start)) < h.until.Load() {
+		if h.expiry == nil || int64(time.Since(h.start)) < h.until.Load() {
 			return nil
 		}
 		h.lose()
@@ -131,23 +137,47 @@ func (h *hold) err() error {
 
 // lose ends the hold for its holder.
 func (h *hold) lose() {
-	if h.ctx.Err() != nil {
-		return
+	if h.end(ErrOwnershipLost) {
+		h.store.o.Log.Warn("ownership of a session was lost: what it protected was stopped", "lease", h.what, "session", h.key.Session)
 	}
-	h.cancel(ErrOwnershipLost)
-	h.store.o.Log.Warn("ownership of a session was lost: what it protected was stopped", "lease", h.what, "session", h.key.Session)
 }
 
-// release ends the hold and tells the engine, in bounded time. Further calls do nothing.
+// release ends the hold and gives the lease back, in bounded time. Further calls do
+// nothing.
 func (h *hold) release() {
-	if h.ended.Swap(true) {
-		return
+	h.end(errReleased)
+	h.mu.Lock()
+	renew := h.renew
+	h.renew = nil
+	h.mu.Unlock()
+	if renew != nil {
+		h.store.releaseLease(h.ctx, h.key, h.what, h.holder)
 	}
-	close(h.done)
-	h.expiry.Stop()
-	ctx := h.ctx
-	h.cancel(errReleased)
-	h.store.releaseLease(ctx, h.key, h.what, h.holder)
+}
+
+// end ends the hold and reports whether it had not ended before.
+func (h *hold) end(cause error) bool {
+	h.mu.Lock()
+	if h.ended {
+		h.mu.Unlock()
+		return false
+	}
+	h.stop()
+	h.mu.Unlock()
+	h.cancel(cause)
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	delete(h.store.holds, h)
+	return true
+}
+
+// stop ends renewals. The caller has mu.
+func (h *hold) stop() {
+	h.ended = true
+	h.renew.Stop()
+	if h.expiry != nil {
+		h.expiry.Stop()
+	}
 }
 
 var errReleased = errors.New("the session's lock was released")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,10 +42,10 @@ type Store struct {
 	o      Options
 	queues queues
 
-	closed atomic.Bool
-	mu     sync.Mutex     // orders Close and new renewals
-	leases sync.WaitGroup // renewals that run
-	stop   chan struct{}  // closed by Close
+	closed   atomic.Bool
+	mu       sync.Mutex // guards holds, and orders Close and new renewals
+	holds    map[*hold]struct{}
+	renewals sync.WaitGroup // those that run
 }
 
 // New returns a store over an engine, which it closes.
@@ -71,7 +73,7 @@ func New(engine Engine, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = hclog.NewNullLogger()
 	}
-	return &Store{engine: engine, o: o, stop: make(chan struct{})}, nil
+	return &Store{engine: engine, o: o, holds: make(map[*hold]struct{})}, nil
 }
 
 // State reads a session in one step. With Spend it is a resolve: State.MayRebuild
@@ -99,12 +101,12 @@ func (s *Store) Bindings(ctx context.Context, keys []Key) (map[Key]Binding, erro
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.SweepTimeout)
-	defer cancel()
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	m, err := s.engine.Bindings(ctx, keys)
+	bounded, cancel := context.WithTimeout(ctx, s.o.SweepTimeout)
+	defer cancel()
+	m, err := s.engine.Bindings(bounded, keys)
 	return m, s.explain(ctx, "bindings", err)
 }
 
@@ -112,13 +114,13 @@ func (s *Store) Bindings(ctx context.Context, keys []Key) (map[Key]Binding, erro
 // be read is an error in between.
 func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Binding, error] {
 	return func(yield func(Binding, error) bool) {
-		ctx, cancel := context.WithTimeout(ctx, s.o.SweepTimeout)
-		defer cancel()
 		if err := s.open(); err != nil {
 			yield(Binding{}, err)
 			return
 		}
-		for b, err := range s.engine.All(ctx, f) {
+		bounded, cancel := context.WithTimeout(ctx, s.o.SweepTimeout)
+		defer cancel()
+		for b, err := range s.engine.All(bounded, f) {
 			if !yield(b, s.explain(ctx, "list", err)) {
 				return
 			}
@@ -185,12 +187,12 @@ func (s *Store) MarkStale(ctx context.Context, tenant, config string) (int, erro
 	if err := checkName("config", config, MaxConfig); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.SweepTimeout)
-	defer cancel()
 	if err := s.open(); err != nil {
 		return 0, err
 	}
-	n, err := s.engine.MarkStale(ctx, tenant, config)
+	bounded, cancel := context.WithTimeout(ctx, s.o.SweepTimeout)
+	defer cancel()
+	n, err := s.engine.MarkStale(bounded, tenant, config)
 	return n, s.explain(ctx, "mark stale", err)
 }
 
@@ -204,12 +206,15 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed.Swap(true)
+	held := slices.Collect(maps.Keys(s.holds))
 	s.mu.Unlock()
 	if again {
 		return nil
 	}
-	close(s.stop)
-	s.leases.Wait()
+	for _, h := range held {
+		h.lose()
+	}
+	s.renewals.Wait()
 	if err := s.engine.Close(); err != nil {
 		return fmt.Errorf("session store: close: %w", err)
 	}
@@ -238,23 +243,25 @@ func ask[T any](ctx context.Context, s *Store, op string, step func(context.Cont
 	return v, nil
 }
 
-// explain names the operation in an engine's error. The caller's own end of the
-// context stays that; the end of the time we allowed means a store that is slow.
+// explain names the operation in an engine's error. If the caller's own context has
+// ended, that is why there was no answer; if only the time that we allow has, the store
+// is slow.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("session store: %s: %w", op, err)
-	}
 	var e *Error
-	if errors.As(err, &e) {
-		if e.Op == "" {
-			e.Op = op
-		}
+	typed := errors.As(err, &e)
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case ctx.Err() != nil && (ended || (typed && e.Reason == Slow)):
+		return fmt.Errorf("session store: %s: %w", op, ctx.Err())
+	case typed && e.Op == "":
+		e.Op = op
 		return err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case typed:
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Op: op, Reason: Slow, RetryAfter: time.Second, Err: err}
 	}
 	return fmt.Errorf("session store: %s: %w", op, err)

@@ -61,6 +61,9 @@ func NewEngine(o Options, known ...binding.Binding) *Engine {
 // New returns a store in memory.
 func New(o binding.Options) (*binding.Store, error) { return binding.New(NewEngine(Options{}), o) }
 
+// Journal is what NewEngine was given.
+func (e *Engine) Journal() Journal { return e.journal }
+
 // State implements binding.Engine.
 func (e *Engine) State(_ context.Context, key binding.Key, rebuild binding.Rebuild) (st binding.State, err error) {
 	err = e.on(key, func(s *session, _ time.Time) error {
