@@ -158,9 +158,10 @@ func (c *Client) Sandboxes(ctx context.Context, op string, match map[string]stri
 // after decoding it twice, and decodes keys and values once more; the query itself is
 // encoded by whoever sends it.
 func EncodeMetadata(match map[string]string) string {
+	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") } // as the provider's own client
 	m := url.Values{}
 	for k, v := range match {
-		m.Set(url.QueryEscape(k), url.QueryEscape(v))
+		m.Set(escape(k), escape(v))
 	}
 	return m.Encode()
 }

@@ -210,8 +210,12 @@ func (c *Client) once(ctx context.Context, call Call, body []byte) (Reply, error
 	if len(text) > maxBody {
 		return reply, c.fail(call, backend.KindInternal, reply.Status, "the reply is larger than 16 MiB", nil)
 	}
-	if err := json.Unmarshal(text, call.Out); err != nil {
-		return reply, c.fail(call, backend.KindInternal, reply.Status, "the reply is not the JSON that was expected", nil)
+	if json.Unmarshal(text, call.Out) != nil {
+		what := "the reply is not the JSON that was expected"
+		if fault.Parse(reply.Status, reply.Header, text).Page {
+			what = "something else answered with a page: is this the control plane's address?"
+		}
+		return reply, c.fail(call, backend.KindInternal, reply.Status, what, nil)
 	}
 	return reply, nil
 }

@@ -93,7 +93,7 @@ func controlKind(class Class, r *Reply) backend.Kind {
 		return backend.KindInvalidRequest
 	case s == 401:
 		return backend.KindAuthentication
-	case s == 403 && (r.Says("not enabled") || r.Says("feature")):
+	case s == 403 && !about && (r.Says("not enabled") || r.Says("feature")):
 		return backend.KindUnsupported
 	case s == 403:
 		return backend.KindAuthentication
@@ -114,7 +114,7 @@ func controlKind(class Class, r *Reply) backend.Kind {
 		return backend.KindConflict
 	case s == 410 && about:
 		return backend.KindNotFound
-	case s == 410 && class == Sandbox && !r.Page:
+	case s == 410 && (class == Sandbox || class == Create) && !r.Page:
 		return backend.KindTerminal
 	case s == 410:
 		return backend.KindUnavailable
