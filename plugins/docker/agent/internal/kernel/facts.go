@@ -1,0 +1,159 @@
+//go:build linux
+
+package kernel
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Facts are what the kernel says about this process.
+type Facts struct {
+	Caps, Bounding uint64
+	NoNewPrivs     bool
+	Seccomp        int
+}
+
+// ReadFacts reads them.
+func ReadFacts() (Facts, error) {
+	b, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		return Facts{}, fmt.Errorf("read what the kernel says about the agent: %w", err)
+	}
+	var f Facts
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		switch name {
+		case "CapPrm":
+			f.Caps, err = strconv.ParseUint(value, 16, 64)
+		case "CapBnd":
+			f.Bounding, err = strconv.ParseUint(value, 16, 64)
+		case "NoNewPrivs":
+			f.NoNewPrivs = value == "1"
+		case "Seccomp":
+			f.Seccomp, err = strconv.Atoi(value)
+		}
+		if err != nil {
+			return Facts{}, fmt.Errorf("read what the kernel says about the agent: %s: %w", name, err)
+		}
+	}
+	return f, nil
+}
+
+// table yields the fields of each line of a file but the first.
+func table(path string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return // not every kernel has it
+		}
+		first := true
+		for line := range strings.Lines(string(b)) {
+			if !first && !yield(strings.Fields(line)) {
+				return
+			}
+			first = false
+		}
+	}
+}
+
+// Process is one process as /proc shows it.
+type Process struct {
+	PID, UID int
+	// RSS is resident memory in bytes.
+	RSS int64
+	// Threads is how many it has.
+	Threads int
+}
+
+// Processes lists the processes of this PID namespace.
+func Processes() []Process {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	var list []Process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := ReadProcess(pid); ok {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// ReadProcess describes one process, dead ones that nobody waited for included.
+func ReadProcess(pid int) (Process, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return Process{}, false
+	}
+	p := Process{PID: pid, UID: -1}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "Uid:":
+			p.UID, _ = strconv.Atoi(f[1])
+		case "VmRSS:":
+			kb, _ := strconv.ParseInt(f[1], 10, 64)
+			p.RSS = kb << 10
+		case "Threads:":
+			p.Threads, _ = strconv.Atoi(f[1])
+		}
+	}
+	return p, p.UID >= 0
+}
+
+// CPU returns the processor time of a process with that of children it waited for.
+func CPU(pid int) time.Duration {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything.
+	i := strings.LastIndexByte(string(b), ')')
+	if i < 0 {
+		return 0
+	}
+	f := strings.Fields(string(b[i+1:]))
+	if len(f) < 15 {
+		return 0
+	}
+	var ticks int64
+	for _, s := range f[11:15] { // utime stime cutime cstime
+		n, _ := strconv.ParseInt(s, 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100) // USER_HZ is 100 everywhere
+}
+
+// Children counts the processes whose parent this is, dead ones that nobody waited for
+// included.
+func Children() int {
+	n := 0
+	self := strconv.Itoa(os.Getpid())
+	for _, p := range Processes() {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/stat")
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		if len(f) > 1 && f[1] == self {
+			n++
+		}
+	}
+	return n
+}
