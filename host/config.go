@@ -46,6 +46,16 @@ type PolicyConfig struct {
 	Config json.RawMessage
 }
 
+// of returns the configs of one plugin.
+func (c *Config) of(plugin string) (out []BackendConfig) {
+	for _, b := range c.Backends {
+		if b.Plugin == plugin {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
 var configID = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 func (c *Config) complete() error {

@@ -13,6 +13,7 @@ import (
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/manifest"
+	"github.com/caisson-run/caisson/runtimes/handoff"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/hashicorp/go-hclog"
 )
@@ -44,19 +45,17 @@ type Options struct {
 
 // Host is an open plugin host. It is safe for concurrent use.
 type Host struct {
-	o         Options
-	log       hclog.Logger
-	registry  *registry
-	sessions  *minted.Sessions
-	languages languages
-	policies  []boundPolicy
-	backends  *backends
+	o        Options
+	log      hclog.Logger
+	registry *registry
+	sessions *minted.Sessions
+	modules  *handoff.Slot[*moduleSet]
+	backends *backends
 
 	life    context.Context
 	end     context.CancelFunc
 	tasks   sync.WaitGroup
 	sockets *sockets
-	closers []func(context.Context) error // modules, in order of loading
 	closed  sync.Once
 	closing error
 
@@ -89,7 +88,10 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	// Processes start while modules compile.
 	started := make(chan error, 1)
 	go func() { started <- h.startBackends(ctx) }()
-	err = h.loadModules(ctx)
+	set, err := h.assembly().make(ctx)
+	if err == nil {
+		h.modules = newModules(set)
+	}
 	if err := errors.Join(err, <-started); err != nil {
 		return nil, err
 	}
@@ -196,8 +198,8 @@ func (h *Host) Close(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		for _, c := range slices.Backward(h.closers) {
-			errs = append(errs, c(ctx))
+		if h.modules != nil {
+			errs = append(errs, h.modules.Close(ctx))
 		}
 		if h.sockets != nil {
 			errs = append(errs, h.sockets.close())
@@ -216,8 +218,8 @@ func (h *Host) Keys() *identity.Keys { return h.o.Keys }
 // Plugins describes every plugin that was found, as it is now.
 func (h *Host) Plugins() []PluginStatus {
 	used := make(map[string]bool)
-	for _, p := range h.policies {
-		used[p.name] = true
+	for _, p := range h.o.Config.Policies {
+		used[p.Plugin] = true
 	}
 	for _, r := range h.o.Config.Languages {
 		used[r] = true

@@ -160,10 +160,17 @@ func TestCrashedPluginIsStartedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first, err := h.backends.plugins["fake"].program().sup.Unit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := target.Backend.Delete(t.Context(), backend.Ref{Config: "fake", ID: "x"}); backend.KindOf(err) != backend.KindUnavailable {
 		t.Errorf("the call in flight = %v, want unavailable", err)
 	}
 	target.Release()
+	for first.Serving() {
+		runtime.Gosched()
+	}
 	// Everybody who needs it waits for one start.
 	var wg sync.WaitGroup
 	for range 8 {

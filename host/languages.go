@@ -14,12 +14,6 @@ import (
 	"github.com/caisson-run/caisson/sdk/language"
 )
 
-// module is a loaded WebAssembly plugin.
-type module interface {
-	Call(ctx context.Context, op uint32, input, out []byte) ([]byte, error)
-	Close(ctx context.Context) error
-}
-
 // languages is the merged language table. It is immutable.
 type languages struct {
 	rows []languageRow
@@ -78,10 +72,19 @@ type Offer struct {
 }
 
 // Offers lists every language of the tables, advertised ones first, with what t
-// makes of each.
+// makes of each. It is empty once the host is closed.
 func (h *Host) Offers(t session.Target) []Offer {
-	out := make([]Offer, len(h.languages.rows))
-	for i, r := range h.languages.rows {
+	ref, err := h.modules.Acquire()
+	if err != nil {
+		return nil
+	}
+	defer ref.Release()
+	return ref.Value().languages.offers(t)
+}
+
+func (l *languages) offers(t session.Target) []Offer {
+	out := make([]Offer, len(l.rows))
+	for i, r := range l.rows {
 		s := supportFor(r.Language, t.Languages)
 		out[i] = Offer{Language: r.Language, Toolchain: s.Toolchain, Version: s.Version, Missing: s.Missing}
 	}
@@ -170,15 +173,24 @@ const maxLanguageEcho = 32
 // Plan says how to run a program in a language, by id or alias, on t. It
 // returns a *LanguageError when t cannot, and a *PlanError when the table fails.
 func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error) {
-	name := strings.ToLower(strings.TrimSpace(lang))
-	i, known := h.languages.byName[name]
-	if !known {
-		return "", "", plan, h.languageError(t, lang, "")
+	ref, err := h.modules.Acquire()
+	if err != nil {
+		return "", "", plan, &PlanError{Language: lang, Again: true, Err: err}
 	}
-	row := h.languages.rows[i]
+	defer ref.Release()
+	return ref.Value().languages.plan(ctx, t, lang, args)
+}
+
+func (l *languages) plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error) {
+	name := strings.ToLower(strings.TrimSpace(lang))
+	i, known := l.byName[name]
+	if !known {
+		return "", "", plan, l.error(t, lang, "")
+	}
+	row := l.rows[i]
 	support := supportFor(row.Language, t.Languages)
 	if support.Missing != "" {
-		return "", "", plan, h.languageError(t, row.ID, support.Missing)
+		return "", "", plan, l.error(t, row.ID, support.Missing)
 	}
 	req := language.PlanRequest{Language: row.ID, Toolchain: support.Toolchain, Args: args}
 	reply, err := row.module.Call(ctx, wasm.OpPlan, req.AppendJSON(nil), nil)
@@ -194,12 +206,12 @@ func (h *Host) Plan(ctx context.Context, t session.Target, lang string, args []s
 	return row.ID, support.Toolchain, plan, nil
 }
 
-func (h *Host) languageError(t session.Target, lang, missing string) error {
+func (l *languages) error(t session.Target, lang, missing string) error {
 	e := &LanguageError{Language: lang, Missing: missing}
 	if len(lang) > maxLanguageEcho {
 		e.Language = strings.ToValidUTF8(lang[:maxLanguageEcho], "") + "…"
 	}
-	for _, o := range h.Offers(t) {
+	for _, o := range l.offers(t) {
 		if o.Missing == "" {
 			e.Offered = append(e.Offered, o.ID)
 		}

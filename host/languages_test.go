@@ -11,11 +11,10 @@ import (
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/language"
-	"github.com/hashicorp/go-hclog"
 )
 
 func tables() *Host {
-	h := &Host{log: hclog.NewNullLogger()}
+	var l languages
 	planner := func(name string) module {
 		return scripted(func(_ context.Context, op uint32, in []byte) ([]byte, error) {
 			if op != wasm.OpPlan {
@@ -29,16 +28,16 @@ func tables() *Host {
 			return p.AppendJSON(nil), nil
 		})
 	}
-	h.languages.add("first", planner("first"), language.Table{Languages: []language.Language{
+	l.add("first", planner("first"), language.Table{Languages: []language.Language{
 		{ID: "rb", Name: "Ruby", Toolchains: []string{"ruby"}},
 		{ID: "py", Name: "Python", Aliases: []string{"python", "rb"}, Toolchains: []string{"pypy", "cpython"}, Advertised: true},
 		{ID: "js", Name: "JavaScript", Aliases: []string{"node"}, Toolchains: []string{"node"}, Advertised: true},
 		{ID: "ts", Name: "TypeScript", Toolchains: []string{"deno"}, Advertised: true},
 	}})
-	h.languages.add("second", planner("second"), language.Table{Languages: []language.Language{
+	l.add("second", planner("second"), language.Table{Languages: []language.Language{
 		{ID: "js", Name: "JavaScript", Aliases: []string{"javascript"}, Toolchains: []string{"quickjs"}, Advertised: true},
 	}})
-	return h
+	return serve(&moduleSet{languages: l})
 }
 
 var target = session.Target{Languages: []backend.LanguageSupport{
@@ -86,9 +85,9 @@ func TestPlan(t *testing.T) {
 
 func TestPlanOfABrokenTable(t *testing.T) {
 	for _, reply := range []string{"", "{}", `{"file":"../x","steps":[{"name":"run","argv":["x"]}]}`, `{"file":"x","steps":[]}`, `{"file":"x","steps":[{"name":"run","argv":["x"],"args":["other"]}]}`} {
-		h := &Host{log: hclog.NewNullLogger()}
-		h.languages.add("bad", answer(reply), language.Table{Languages: []language.Language{{ID: "py", Toolchains: []string{"cpython"}}}})
-		_, _, _, err := h.Plan(t.Context(), target, "py", nil)
+		var l languages
+		l.add("bad", answer(reply), language.Table{Languages: []language.Language{{ID: "py", Toolchains: []string{"cpython"}}}})
+		_, _, _, err := serve(&moduleSet{languages: l}).Plan(t.Context(), target, "py", nil)
 		var le *LanguageError
 		if err == nil || errors.As(err, &le) {
 			t.Errorf("reply %q: err = %v, want a failure of the table", reply, err)
@@ -113,11 +112,11 @@ func TestPlanErrors(t *testing.T) {
 		{err: call(wasm.ReasonBusy, nil), again: true},
 		{err: call(wasm.ReasonTrap, errors.New("unreachable"))},
 	} {
-		h := &Host{log: hclog.NewNullLogger()}
-		h.languages.add("table", scripted(func(context.Context, uint32, []byte) ([]byte, error) { return nil, tt.err }), language.Table{
+		var l languages
+		l.add("table", scripted(func(context.Context, uint32, []byte) ([]byte, error) { return nil, tt.err }), language.Table{
 			Languages: []language.Language{{ID: "py", Name: "Python", Toolchains: []string{"cpython"}}},
 		})
-		_, _, _, err := h.Plan(t.Context(), target, "py", []string{"x"})
+		_, _, _, err := serve(&moduleSet{languages: l}).Plan(t.Context(), target, "py", []string{"x"})
 		var pe *PlanError
 		if !errors.As(err, &pe) || pe.Refused != tt.refused || pe.Again != tt.again || !errors.Is(err, tt.err) ||
 			!strings.HasPrefix(err.Error(), `language table "table": plan py by cpython: `) {

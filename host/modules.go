@@ -3,14 +3,156 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 
 	"github.com/caisson-run/caisson/manifest"
+	"github.com/caisson-run/caisson/runtimes/handoff"
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/hashicorp/go-hclog"
 )
+
+// module is a loaded WebAssembly plugin.
+type module interface {
+	Call(ctx context.Context, op uint32, input, out []byte) ([]byte, error)
+	Close(ctx context.Context) error
+}
+
+// moduleSet is the policy chain and the language tables of one moment. It is
+// immutable: a swap makes another, which shares the modules that stay.
+type moduleSet struct {
+	policies  policies
+	languages languages
+	parts     []*part
+}
+
+// part is one loaded module with the number of sets that hold it.
+type part struct {
+	found  found
+	config string // as the operator wrote it
+	module *wasm.Module
+	sets   atomic.Int32
+}
+
+// release gives the modules of a set up. Those that no set holds are closed.
+func (s *moduleSet) release(ctx context.Context) error {
+	var errs []error
+	for _, p := range slices.Backward(s.parts) {
+		if p.sets.Add(-1) == 0 {
+			errs = append(errs, p.module.Close(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// part returns the module of a plugin with a config, nil when the set has none.
+func (s *moduleSet) part(kind manifest.Kind, name, config string) *part {
+	for _, p := range s.parts {
+		if p.found.m.Kind == kind && p.found.m.Name == name && p.config == config {
+			return p
+		}
+	}
+	return nil
+}
+
+func newModules(s *moduleSet) *handoff.Slot[*moduleSet] {
+	return handoff.New(s, func(ctx context.Context, s *moduleSet) error { return s.release(ctx) })
+}
+
+// assembly makes a set of the configured modules.
+type assembly struct {
+	registry *registry
+	config   Config
+	cacheDir string
+	log      hclog.Logger
+	// before is the set in service, whose modules are used again, except the
+	// ones of next.
+	before *moduleSet
+	next   *found
+}
+
+func (h *Host) assembly() assembly {
+	return assembly{registry: h.registry, config: h.o.Config, cacheDir: filepath.Join(h.o.CacheDir, "modules"), log: h.log}
+}
+
+// make loads what is not loaded. Nothing is left of it on failure.
+func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
+	s := &moduleSet{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release(context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, c := range a.config.Policies {
+		p, err := a.part(ctx, s, manifest.KindPolicy, c.Plugin, c.Config)
+		if err != nil {
+			return s, fmt.Errorf("policy %q: %w", c.Plugin, err)
+		}
+		s.policies = append(s.policies, boundPolicy{name: p.found.m.Name, needs: p.found.m.Needs, module: p.module})
+	}
+	for _, name := range a.config.Languages {
+		p, err := a.part(ctx, s, manifest.KindLanguage, name, nil)
+		if err != nil {
+			return s, fmt.Errorf("language table %q: %w", name, err)
+		}
+		table, err := listLanguages(ctx, p.module)
+		if err != nil {
+			return s, fmt.Errorf("language table %q: %w", name, err)
+		}
+		s.languages.add(name, p.module, table)
+	}
+	return s, nil
+}
+
+// part puts one module into s.
+func (a assembly) part(ctx context.Context, s *moduleSet, kind manifest.Kind, name string, config json.RawMessage) (*part, error) {
+	replaced := a.next != nil && a.next.m.Kind == kind && a.next.m.Name == name
+	if a.before != nil && !replaced {
+		if p := a.before.part(kind, name, string(config)); p != nil {
+			p.sets.Add(1)
+			s.parts = append(s.parts, p)
+			return p, nil
+		}
+	}
+	var f found
+	if replaced {
+		f = *a.next
+	} else {
+		var err error
+		if f, err = a.registry.plugin(kind, name); err != nil {
+			return nil, err
+		}
+	}
+	var complete json.RawMessage // tables take none
+	if kind == manifest.KindPolicy {
+		var err error
+		if complete, err = pluginConfig(f, config); err != nil {
+			return nil, err
+		}
+	}
+	m, err := loadModule(ctx, f, complete, a.cacheDir, a.log)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{found: f, config: string(config), module: m}
+	p.sets.Store(1)
+	s.parts = append(s.parts, p)
+	return p, nil
+}
+
+// loadModule makes a WebAssembly plugin ready for calls.
+func loadModule(ctx context.Context, f found, config json.RawMessage, cacheDir string, log hclog.Logger) (*wasm.Module, error) {
+	spec, err := moduleSpec(f, log)
+	if err != nil {
+		return nil, err
+	}
+	spec.Config, spec.CacheDir = config, cacheDir
+	return wasm.Load(ctx, spec)
+}
 
 // moduleSpec reads and verifies a WebAssembly plugin. What the module may import
 // and use is what its manifest says, never more.
@@ -36,55 +178,6 @@ func moduleSpec(f found, log hclog.Logger) (wasm.Spec, error) {
 			OutputBytes: f.m.Limits.OutputBytes,
 		},
 	}, nil
-}
-
-// loadModule makes a WebAssembly plugin ready for calls.
-func loadModule(ctx context.Context, f found, config json.RawMessage, cacheDir string, log hclog.Logger) (*wasm.Module, error) {
-	spec, err := moduleSpec(f, log)
-	if err != nil {
-		return nil, err
-	}
-	spec.Config, spec.CacheDir = config, cacheDir
-	return wasm.Load(ctx, spec)
-}
-
-// loadModules loads the policy chain and the language tables into h. On
-// failure the caller closes what h has by then.
-func (h *Host) loadModules(ctx context.Context) error {
-	r, cache := h.registry, filepath.Join(h.o.CacheDir, "modules")
-	for _, p := range h.o.Config.Policies {
-		f, err := r.plugin(manifest.KindPolicy, p.Plugin)
-		if err != nil {
-			return err
-		}
-		config, err := pluginConfig(f, p.Config)
-		if err != nil {
-			return err
-		}
-		m, err := loadModule(ctx, f, config, cache, h.log)
-		if err != nil {
-			return fmt.Errorf("policy %q: %w", p.Plugin, err)
-		}
-		h.closers = append(h.closers, m.Close)
-		h.policies = append(h.policies, boundPolicy{name: f.m.Name, needs: f.m.Needs, module: m})
-	}
-	for _, name := range h.o.Config.Languages {
-		f, err := r.plugin(manifest.KindLanguage, name)
-		if err != nil {
-			return err
-		}
-		m, err := loadModule(ctx, f, nil, cache, h.log)
-		if err != nil {
-			return fmt.Errorf("language table %q: %w", name, err)
-		}
-		h.closers = append(h.closers, m.Close)
-		table, err := listLanguages(ctx, m)
-		if err != nil {
-			return fmt.Errorf("language table %q: %w", name, err)
-		}
-		h.languages.add(name, m, table)
-	}
-	return nil
 }
 
 func listLanguages(ctx context.Context, m module) (language.Table, error) {

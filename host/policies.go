@@ -6,7 +6,11 @@ import (
 
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/policy"
+	"github.com/hashicorp/go-hclog"
 )
+
+// policies are a chain.
+type policies []boundPolicy
 
 // boundPolicy is one policy of the chain with its configuration.
 type boundPolicy struct {
@@ -38,13 +42,22 @@ func (e *PolicyError) Unwrap() error { return e.Cause }
 // *PolicyError; so does a policy that fails in any way. Each policy sees of r
 // only what its manifest asked for, and the limits as tightened so far.
 func (h *Host) Admit(ctx context.Context, r policy.Request) (policy.Limits, error) {
-	for _, p := range h.policies {
+	ref, err := h.modules.Acquire()
+	if err != nil {
+		return policy.Limits{}, err
+	}
+	defer ref.Release()
+	return ref.Value().policies.admit(ctx, r, h.log)
+}
+
+func (chain policies) admit(ctx context.Context, r policy.Request, log hclog.Logger) (policy.Limits, error) {
+	for _, p := range chain {
 		v, err := p.ask(ctx, r)
 		if err != nil {
 			if ctx.Err() != nil {
 				return policy.Limits{}, ctx.Err()
 			}
-			h.log.Error("policy failed, request denied", "policy", p.name, "error", err)
+			log.Error("policy failed, request denied", "policy", p.name, "error", err)
 			return policy.Limits{}, &PolicyError{Policy: p.name, Code: "policy_failed", Reason: "the request could not be checked", Cause: err}
 		}
 		if v.Decision != policy.Allow {

@@ -24,11 +24,16 @@ func answer(s string) scripted {
 }
 
 func chain(modules ...module) *Host {
-	h := &Host{log: hclog.NewNullLogger()}
+	s := &moduleSet{}
 	for i, m := range modules {
-		h.policies = append(h.policies, boundPolicy{name: string(rune('a' + i)), module: m})
+		s.policies = append(s.policies, boundPolicy{name: string(rune('a' + i)), module: m})
 	}
-	return h
+	return serve(s)
+}
+
+// serve is a host with modules and nothing else.
+func serve(s *moduleSet) *Host {
+	return &Host{log: hclog.NewNullLogger(), modules: newModules(s)}
 }
 
 const allow = `{"decision":"allow"}`
@@ -77,7 +82,7 @@ func TestAdmitShowsOnlyWhatAPolicyNeeds(t *testing.T) {
 		needs             []string
 		code, args, files bool
 	}{{nil, false, false, false}, {[]string{"code"}, true, false, false}, {[]string{"args", "files"}, false, true, true}} {
-		h := chain(scripted(func(_ context.Context, _ uint32, in []byte) ([]byte, error) {
+		judge := scripted(func(_ context.Context, _ uint32, in []byte) ([]byte, error) {
 			r, err := policy.DecodeRequest(in)
 			if err != nil {
 				t.Error(err)
@@ -86,8 +91,8 @@ func TestAdmitShowsOnlyWhatAPolicyNeeds(t *testing.T) {
 				t.Errorf("needs %v: shown %+v", c.needs, r)
 			}
 			return []byte(allow), nil
-		}))
-		h.policies[0].needs = c.needs
+		})
+		h := serve(&moduleSet{policies: policies{{name: "a", needs: c.needs, module: judge}}})
 		if _, err := h.Admit(t.Context(), policy.Request{
 			Org: "o", Via: "bearer", Language: "py", Config: "c", Network: "none", Limits: policy.Limits{WallMS: 1},
 			Code: "code", CodeBytes: 4, Args: []string{"a"}, Files: []policy.File{{Name: "f", Size: 1}},

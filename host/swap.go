@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/handoff"
-	"github.com/caisson-run/caisson/runtimes/process/supervise"
-	"github.com/caisson-run/caisson/sdk/backend"
 )
 
 // Outcome of a swap.
@@ -69,167 +66,137 @@ type PluginVersion struct {
 
 func versionOf(f found) PluginVersion { return PluginVersion{f.m.Version, f.m.SHA256} }
 
-// SwapPlugin puts another version of a running backend plugin in the place of the
-// one that serves, without losing a call: the next version is verified, started,
-// configured and looked at beside the old one, calls go to it from one moment to
-// the next, and it is watched; when it fails, the old version takes them back.
-// Calls in flight end where they began.
+// SwapPlugin puts another version of a plugin in use in the place of the one that
+// serves, without losing a call: the next version is verified, made ready and
+// looked at beside the old one, calls go to it from one moment to the next, and it
+// is watched; when it fails, the old version takes them back. Calls in flight end
+// where they began.
 //
-// The report tells how it went; an error means that nothing was tried: no such
-// plugin, or another swap of it is under way. When ctx ends before the switch
-// nothing changes.
+// The report tells how it went; an error means that nothing was tried: nothing in
+// use has the name, or another swap of it is under way. When ctx ends before the
+// switch nothing changes.
 func (h *Host) SwapPlugin(ctx context.Context, name string, o SwapOptions) (SwapReport, error) {
-	l, ok := h.backends.plugins[name]
-	if !ok {
-		return SwapReport{}, fmt.Errorf("no running backend is called %q", name)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(h.life, cancel)
 	defer stop()
+	if o.Watch == 0 {
+		o.Watch = DefaultWatch
+	}
 
-	old := l.program()
-	if old == nil {
-		return SwapReport{}, handoff.ErrClosed
-	}
-	report := SwapReport{Plugin: name, From: versionOf(old.found)}
-	next, err := h.nextProgram(old, o.Dir)
+	old, kind, err := h.inUse(name)
 	if err != nil {
-		report.Outcome, report.Reason = SwapRefused, err.Error()
-		return report, nil
+		return SwapReport{}, err
 	}
-	report.To = versionOf(next.found)
-	watch := o.Watch
-	if watch == 0 {
-		watch = DefaultWatch
+	report := SwapReport{Plugin: name, From: versionOf(old)}
+	next, err := h.nextVersion(old, o.Dir)
+	var r handoff.Report
+	switch {
+	case err != nil:
+		r = handoff.Report{Outcome: handoff.Refused, Reason: err.Error()}
+	case kind == manifest.KindBackend:
+		report.To = versionOf(next)
+		r, err = h.swapBackend(ctx, next, o)
+	default:
+		report.To = versionOf(next)
+		r, err = h.swapModule(ctx, next, o)
 	}
-	r, err := l.slot.Swap(ctx, handoff.Swap[*program]{
-		Next: func(ctx context.Context) (*program, error) {
-			next.start()
-			if err := next.fit(ctx, old, o.Probe); err != nil {
-				return nil, errors.Join(err, next.sup.Close(context.WithoutCancel(ctx)))
-			}
-			return next, nil
-		},
-		Watch:   watch,
-		Failing: (*program).failing,
-		Drain:   drainReport,
-	})
-	if err != nil {
+	if r.Outcome == "" {
 		return SwapReport{}, fmt.Errorf("swap plugin %q: %w", name, err)
 	}
 	report.Outcome, report.Reason = Outcome(r.Outcome), r.Reason
 	report.Prepare, report.Drain, report.InFlight = r.Prepare, r.Drain, r.Left.Calls+r.Left.Pins
 	if report.Outcome == SwapDone {
-		h.registry.replace(next.found)
+		h.registry.replace(next)
 	}
 	h.log.Info("plugin swap", "plugin", name, "outcome", report.Outcome, "reason", report.Reason,
 		"from", report.From.Version, "to", report.To.Version, "drain", report.Drain)
 	return report, nil
 }
 
-// drainReport is how long a report waits for the calls of what left. They go on
-// after it.
-const drainReport = 30 * time.Second
+// inUse finds what the configuration uses by name.
+func (h *Host) inUse(name string) (found, manifest.Kind, error) {
+	if l, ok := h.backends.plugins[name]; ok {
+		p := l.program()
+		if p == nil {
+			return found{}, "", fmt.Errorf("swap plugin %q: %w", name, handoff.ErrClosed)
+		}
+		return p.found, manifest.KindBackend, nil
+	}
+	ref, err := h.modules.Acquire()
+	if err != nil {
+		return found{}, "", fmt.Errorf("swap plugin %q: %w", name, err)
+	}
+	defer ref.Release()
+	for _, p := range ref.Value().parts {
+		if p.found.m.Name == name {
+			return p.found, p.found.m.Kind, nil
+		}
+	}
+	return found{}, "", fmt.Errorf("no plugin in use is called %q", name)
+}
 
-// nextProgram reads and checks what lies in dir as the next version of old.
-func (h *Host) nextProgram(old *program, dir string) (*program, error) {
+// nextVersion reads and checks what lies in dir as the next version of old.
+func (h *Host) nextVersion(old found, dir string) (found, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, err
+		return found{}, err
 	}
 	f := inspect(dir, filepath.Base(dir), h.o.StrictDigests)
 	switch {
 	case f.m == nil:
-		return nil, errors.New(f.status.Cause)
-	case f.m.Kind != manifest.KindBackend || f.m.Name != old.found.m.Name:
-		return nil, fmt.Errorf("it is the %s plugin %q, not the backend plugin %q", f.m.Kind, f.m.Name, old.found.m.Name)
+		return found{}, errors.New(f.status.Cause)
+	case f.m.Kind != old.m.Kind || f.m.Name != old.m.Name:
+		return found{}, fmt.Errorf("it is the %s plugin %q, not the %s plugin %q", f.m.Kind, f.m.Name, old.m.Kind, old.m.Name)
 	}
-	configs := make([]BackendConfig, 0, len(old.configs))
-	for _, c := range h.o.Config.Backends {
-		if c.Plugin == old.found.m.Name {
-			configs = append(configs, c)
-		}
-	}
-	return h.newProgram(f, configs)
+	return f, nil
 }
 
-// fit waits until p could take the place of old, or says why it cannot.
-func (p *program) fit(ctx context.Context, old *program, probe bool) error {
-	ctx, cancel := context.WithTimeout(ctx, fitTimeout)
-	defer cancel()
-	if err := p.proven(ctx); err != nil {
-		return err
-	}
-	u, err := p.sup.Unit(ctx)
-	if err != nil {
-		return err
-	}
-	if err := p.keepsState(ctx, u, old); err != nil {
-		return err
-	}
-	if err := ready(ctx, u); err != nil {
-		return err
-	}
-	if !probe {
-		return nil
-	}
-	for _, c := range p.configs {
-		report, err := u.backend.Probe(ctx, c.Config)
-		if err == nil && !report.OK {
-			err = errors.New(report.Detail)
-		}
-		if err != nil {
-			return fmt.Errorf("probe config %q: %w", c.ID, err)
-		}
-	}
-	return nil
-}
-
-// keepsState refuses a version that cannot serve the sandboxes that exist.
-func (p *program) keepsState(ctx context.Context, u *unit, old *program) error {
-	before, err := old.sup.Unit(ctx)
-	if err != nil {
-		return nil // it serves nobody
-	}
-	for _, schema := range before.info.StateSchema {
-		if !slices.Contains(u.info.StateSchema, schema) {
-			return fmt.Errorf("it does not list state schema %q, in which the version in service keeps its sandboxes", schema)
-		}
-	}
-	return nil
-}
-
-// ready waits until the unit says that it is.
-func ready(ctx context.Context, u *unit) error {
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for {
-		h, err := u.backend.Health(ctx)
-		if err == nil && h.Ready {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-u.Done():
-			return fmt.Errorf("ended before it was ready: %s", u.Ended().Cause)
-		case <-ctx.Done():
-			if err == nil {
-				err = backend.Errorf(backend.KindUnavailable, "Health", "%s", h.Reason)
+// swapBackend puts a process in the place of another.
+func (h *Host) swapBackend(ctx context.Context, f found, o SwapOptions) (handoff.Report, error) {
+	l := h.backends.plugins[f.m.Name]
+	return l.slot.Swap(ctx, handoff.Swap[*program]{
+		Next: func(ctx context.Context) (*program, error) {
+			old := l.program()
+			next, err := h.newProgram(f, h.o.Config.of(f.m.Name))
+			if err != nil {
+				return nil, err
 			}
-			return fmt.Errorf("not ready: %w", err)
-		}
-	}
+			next.start()
+			if err := next.fit(ctx, old, o.Probe); err != nil {
+				return nil, errors.Join(err, next.sup.Close(context.WithoutCancel(ctx)))
+			}
+			return next, nil
+		},
+		Watch: o.Watch, Failing: (*program).failing, Drain: drainReport,
+	})
 }
 
-// failing is asked of a version that serves and is watched.
-func (p *program) failing() error {
-	v := p.sup.View()
-	if v.LastEnd != nil {
-		return errors.New(v.LastEnd.Cause)
-	}
-	if v.State != supervise.Ready {
-		return fmt.Errorf("%s: %s", v.State, v.Cause)
-	}
-	return p.calls.failing()
+// swapModule puts the policy chain and the tables with another module in the
+// place of those that serve.
+func (h *Host) swapModule(ctx context.Context, f found, o SwapOptions) (handoff.Report, error) {
+	return h.modules.Swap(ctx, handoff.Swap[*moduleSet]{
+		Next: func(ctx context.Context) (*moduleSet, error) {
+			ref, err := h.modules.Acquire()
+			if err != nil {
+				return nil, err
+			}
+			defer ref.Release()
+			a := h.assembly()
+			a.before, a.next = ref.Value(), &f
+			next, err := a.make(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if err := next.selftest(ctx, f.m.Name); err != nil {
+				return nil, errors.Join(err, next.release(context.WithoutCancel(ctx)))
+			}
+			return next, nil
+		},
+		Watch: o.Watch, Failing: func(s *moduleSet) error { return s.failing(f.m.Name) }, Drain: drainReport,
+	})
 }
+
+// drainReport is how long a report waits for the calls of what left. They go on
+// after it.
+const drainReport = 30 * time.Second

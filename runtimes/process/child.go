@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -114,6 +115,17 @@ func (c *child) signal(sig syscall.Signal) {
 	if !c.reaped {
 		c.byUs = true
 		signalGroup(c.pid, sig)
+	}
+}
+
+// linger waits for the end of the process, at most that long.
+func (c *child) linger(ctx context.Context, limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.dead:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -166,6 +166,7 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	if err != nil {
 		if p.child != nil {
+			p.child.linger(ctx, exitTime) // how it ends by itself says more
 			p.child.kill()
 			<-p.child.exited
 		}

@@ -20,6 +20,9 @@ const (
 // orderly end after SIGTERM takes (sdk/backend).
 const lostTime = 5 * time.Second
 
+// exitTime is what a process whose start failed gets to end by itself.
+const exitTime = 250 * time.Millisecond
+
 // shutdownMethod is go-plugin's, whose generated code is internal. Its messages
 // are empty.
 const shutdownMethod = "/plugin.GRPCController/Shutdown"

@@ -1,0 +1,118 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caisson-run/caisson/runtimes/process/supervise"
+	"github.com/caisson-run/caisson/runtimes/wasm"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// fit waits until p could take the place of old, or says why it cannot.
+func (p *program) fit(ctx context.Context, old *program, probe bool) error {
+	ctx, cancel := context.WithTimeout(ctx, fitTimeout)
+	defer cancel()
+	if err := p.proven(ctx); err != nil {
+		return err
+	}
+	u, err := p.sup.Unit(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.keepsState(ctx, u, old); err != nil {
+		return err
+	}
+	if err := ready(ctx, u); err != nil {
+		return err
+	}
+	if !probe {
+		return nil
+	}
+	for _, c := range p.configs {
+		report, err := u.backend.Probe(ctx, c.Config)
+		if err == nil && !report.OK {
+			err = errors.New(report.Detail)
+		}
+		if err != nil {
+			return fmt.Errorf("probe config %q: %w", c.ID, err)
+		}
+	}
+	return nil
+}
+
+// keepsState refuses a version that cannot serve the sandboxes that exist.
+func (p *program) keepsState(ctx context.Context, u *unit, old *program) error {
+	before, err := old.sup.Unit(ctx)
+	if err != nil {
+		return nil // it serves nobody
+	}
+	for _, schema := range before.info.StateSchema {
+		if !slices.Contains(u.info.StateSchema, schema) {
+			return fmt.Errorf("it does not list state schema %q, in which the version in service keeps its sandboxes", schema)
+		}
+	}
+	return nil
+}
+
+// ready waits until the unit says that it is.
+func ready(ctx context.Context, u *unit) error {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		h, err := u.backend.Health(ctx)
+		if err == nil && h.Ready {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-u.Done():
+			return fmt.Errorf("ended before it was ready: %s", u.Ended().Cause)
+		case <-ctx.Done():
+			if err == nil {
+				err = backend.Errorf(backend.KindUnavailable, "Health", "%s", h.Reason)
+			}
+			return fmt.Errorf("not ready: %w", err)
+		}
+	}
+}
+
+// failing is asked of a version that serves and is watched.
+func (p *program) failing() error {
+	v := p.sup.View()
+	if v.LastEnd != nil {
+		return errors.New(v.LastEnd.Cause)
+	}
+	if v.State != supervise.Ready {
+		return fmt.Errorf("%s: %s", v.State, v.Cause)
+	}
+	return p.calls.failing()
+}
+
+// selftest asks the modules of a plugin to look at themselves.
+func (s *moduleSet) selftest(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, fitTimeout)
+	defer cancel()
+	for _, p := range s.parts {
+		if p.found.m.Name == name {
+			if _, err := p.module.Call(ctx, wasm.OpSelftest, nil, nil); err != nil {
+				return fmt.Errorf("selftest: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// failing is asked of a module that serves and is watched: a call that cost an
+// instance was not answered.
+func (s *moduleSet) failing(name string) error {
+	for _, p := range s.parts {
+		if st := p.module.Stats(); p.found.m.Name == name && st.Discards > 0 {
+			return fmt.Errorf("%d of %d calls ended an instance: %v", st.Discards, st.Calls, st.Failures)
+		}
+	}
+	return nil
+}
