@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
-	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/handoff"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
@@ -37,6 +36,8 @@ type Options struct {
 	Deployment, Node string
 	// StrictDigests refuses plugins whose manifest pins no digest.
 	StrictDigests bool
+	// Sessions say how sessions are kept.
+	Sessions SessionOptions
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -48,7 +49,7 @@ type Host struct {
 	o        Options
 	log      hclog.Logger
 	registry *registry
-	sessions *minted.Sessions
+	keeping  sessionKeeping
 	modules  *handoff.Slot[*moduleSet]
 	backends *backends
 
@@ -69,6 +70,7 @@ type Host struct {
 // call needs it. Nothing is left running when Open fails. ctx bounds the
 // opening only.
 func Open(ctx context.Context, o Options) (_ *Host, err error) {
+	clock := o.Now
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
@@ -95,11 +97,9 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := errors.Join(err, <-started); err != nil {
 		return nil, err
 	}
-	h.sessions = minted.New(minted.Options{
-		Keys: o.Keys, Targets: h.backends, Deployment: o.Deployment,
-		Clocks: o.Config.Clocks, Log: h.log.Named("session"), Now: o.Now,
-	})
-	h.tasks.Go(func() { h.sessions.Keep(h.life) })
+	if err := h.openSessions(ctx, clock); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
@@ -201,6 +201,7 @@ func (h *Host) Close(ctx context.Context) error {
 		if h.modules != nil {
 			errs = append(errs, h.modules.Close(ctx))
 		}
+		errs = append(errs, h.keeping.close())
 		if h.sockets != nil {
 			errs = append(errs, h.sockets.close())
 		}
@@ -208,9 +209,6 @@ func (h *Host) Close(ctx context.Context) error {
 	})
 	return h.closing
 }
-
-// Sessions finds, makes and ends sessions.
-func (h *Host) Sessions() *minted.Sessions { return h.sessions }
 
 // Keys make and check ids.
 func (h *Host) Keys() *identity.Keys { return h.o.Keys }

@@ -82,6 +82,15 @@ type CreateOptions struct {
 	Labels map[string]string
 	// Network asks for more or less than the config's default.
 	Network backend.Network
+	// Payer pays for the time the sandbox is held; empty means nobody does.
+	Payer string
+	// Snapshot is what it starts from, with Env as its environment. Empty means the
+	// config's default.
+	Snapshot string
+	Env      map[string]string
+	// TTL ends the session this long after it was made, whether it is used or not, in
+	// place of the deployment's clocks; 0 means those.
+	TTL time.Duration
 }
 
 // Clocks of a deployment.

@@ -11,17 +11,19 @@ import (
 )
 
 // choose says where a run goes: the session that it names, else the first
-// session of its files that may be continued, else a new one on the default
-// target, and then x is nil. Nothing is leased or woken. A session whose fate is
-// not known is an error: a run is not moved elsewhere on doubt.
-func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t session.Target, x *finding, err error) {
+// session of its files that may be continued, else the one it names although that
+// has vanished, else a new one on the default target; x is nil where there is no
+// session yet, and again then names the one to be made again. Nothing is leased or
+// woken. A session whose fate is not known is an error: a run is not moved elsewhere
+// on doubt.
+func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t session.Target, x *finding, again string, err error) {
 	if in.SessionID != "" {
 		x, err := f.lookup(ctx, in.SessionID)
 		if err == nil {
-			return x.Target, x, nil
+			return x.Target, x, "", nil
 		}
 		if !gone(err) {
-			return t, nil, err
+			return t, nil, "", err
 		}
 	}
 	for k := range in.Files {
@@ -31,17 +33,27 @@ func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t ses
 		}
 		x, err := f.lookup(ctx, ref.session(in.SessionID))
 		if err == nil && continuable(f.owner, x.Sandbox.Metadata) && !f.shadowed(ctx, in, x.ID) {
-			return x.Target, x, nil
+			return x.Target, x, "", nil
 		}
 		if err != nil && !gone(err) {
-			return t, nil, err
+			return t, nil, "", err
+		}
+	}
+	if in.SessionID != "" && in.SessionID != f.foreign {
+		// Whoever else names it at the same time gets the same one.
+		t, err = i.host.Sessions().Home(ctx, f.owner, in.SessionID)
+		if err == nil {
+			return t, nil, in.SessionID, nil
+		}
+		if !gone(err) {
+			return t, nil, "", err
 		}
 	}
 	t, err = i.host.Sessions().Default(ctx, f.owner)
 	if err != nil {
-		return t, nil, fmt.Errorf("find the default sandbox target: %w", err)
+		return t, nil, "", fmt.Errorf("find the default sandbox target: %w", err)
 	}
-	return t, nil, nil
+	return t, nil, "", nil
 }
 
 // shadowed reports whether a file of a session gives way to another session's

@@ -13,6 +13,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
@@ -101,6 +102,12 @@ func asRefusal(err error) *host.HTTPError {
 		status, code, message = http.StatusServiceUnavailable, "stopping", "the interpreter is stopping"
 	case errors.Is(err, session.ErrBusy):
 		return rateLimited("too many runs wait for this session", defaultRetry, err)
+	case errors.Is(err, binding.ErrLockBusy):
+		return rateLimited("the session is being made", defaultRetry, err)
+	case errors.Is(err, binding.ErrUnavailable), errors.Is(err, binding.ErrOwnershipLost):
+		return &host.HTTPError{
+			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "sessions cannot be reached now", RetryAfter: defaultRetry, Cause: err,
+		}
 	case errors.Is(err, session.ErrNotFound):
 		status, code, message = http.StatusNotFound, "not_found", "session not found"
 	case errors.Is(err, session.ErrPaused):

@@ -17,6 +17,8 @@ type finder struct {
 	i     *Interpreter
 	owner session.Owner
 	found map[string]*finding
+	// foreign is a session that turned out to be somebody else's.
+	foreign string
 }
 
 // finding is one session as this call sees it.

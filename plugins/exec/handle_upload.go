@@ -65,7 +65,7 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		return err
 	}
 	u := &upload{
-		d: d, owner: ownerOf(p), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
+		d: d, owner: ownerOf(p), payer: string(p.Payer), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
 	}
 	defer u.close(ctx)
 	err = u.read(ctx, form)

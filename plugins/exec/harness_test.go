@@ -18,6 +18,8 @@ import (
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/ledger"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
+	"github.com/caisson-run/caisson/host/session/binding/memory"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/language"
@@ -173,7 +175,11 @@ func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 
 // restart forgets what a process remembers of sessions.
 func (r *rig) restart() {
-	r.sessions = minted.New(minted.Options{Keys: r.keys, Targets: r, Deployment: "test", Now: r.clock.now})
+	store, err := binding.New(memory.NewEngine(memory.Options{}), binding.Options{})
+	if err != nil {
+		panic(err) // an example has no test to fail
+	}
+	r.sessions = minted.New(minted.Options{Keys: r.keys, Targets: r, Store: store, Deployment: "test", Now: r.clock.now})
 }
 
 // The rig is the session.Targets of its configs.
@@ -196,7 +202,7 @@ func (r *rig) Configs(string) []string {
 
 // The rig is the entry's services.
 
-func (r *rig) Sessions() *minted.Sessions { return r.sessions }
+func (r *rig) Sessions() *minted.Sessions  { return r.sessions }
 func (r *rig) Keys() *identity.Keys        { return r.keys }
 func (r *rig) Ready(context.Context) error { return r.ready }
 

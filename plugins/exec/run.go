@@ -28,6 +28,7 @@ type call struct {
 	log      hclog.Logger
 
 	runID   string
+	foreign string // a session that is somebody else's
 	charge  host.Charge
 	session string // once known
 	started bool
@@ -97,13 +98,14 @@ func (i *Interpreter) run(ctx context.Context, c *call) (*CodeResult, error) {
 // attempt is one try to run in one session.
 func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error) {
 	f := i.finder(c.owner())
+	f.foreign = c.foreign
 	defer f.release()
-	target, x, err := i.choose(ctx, f, c.in)
+	target, x, again, err := i.choose(ctx, f, c.in)
 	if err != nil {
 		return nil, err
 	}
 	defer target.Release()
-	if c.session = ""; x != nil {
+	if c.session = again; x != nil {
 		c.session = x.ID
 	}
 	o, err := i.order(ctx, c, target, c.session)
@@ -129,8 +131,13 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error)
 	defer func() { done() }()
 
 	fresh := x == nil
-	if fresh {
-		s, err := i.host.Sessions().Create(ctx, c.owner(), target, session.CreateOptions{Origin: session.OriginExec})
+	switch {
+	case fresh && again != "":
+		if x, fresh, err = i.restore(ctx, c, f, target, again); err != nil {
+			return nil, err
+		}
+	case fresh:
+		s, err := i.host.Sessions().Create(ctx, c.owner(), target, c.options())
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +148,10 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error)
 			i.discard(ctx, c, s)
 			return nil, err
 		}
-	} else if err := x.open(ctx); err != nil {
-		return nil, vanished(err)
+	default:
+		if err := x.open(ctx); err != nil {
+			return nil, vanished(err)
+		}
 	}
 	res, err := i.perform(ctx, c, f, o, x, fresh)
 	if err != nil && !c.started && fresh {
@@ -153,6 +162,25 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error)
 		err = vanished(err)
 	}
 	return res, err
+}
+
+// options are those of a session that the run needs.
+func (c *call) options() session.CreateOptions {
+	return session.CreateOptions{Origin: session.OriginExec, Payer: string(c.principal.Payer)}
+}
+
+// restore makes the session again that the run names and that vanished, unless
+// somebody else has done so. If that was another tenant, the run gets a new one at
+// its next attempt.
+func (i *Interpreter) restore(ctx context.Context, c *call, f *finder, t session.Target, id string) (x *finding, made bool, err error) {
+	s, made, err := i.host.Sessions().Restore(ctx, c.owner(), t, id, c.options())
+	if err != nil {
+		if gone(err) {
+			c.foreign = id
+		}
+		return nil, false, vanished(err)
+	}
+	return f.add(s), made, nil
 }
 
 // vanished turns proof that a session is gone into a reason to try again.

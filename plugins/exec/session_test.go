@@ -62,9 +62,13 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 	}
 	for _, id := range []string{theirs, gone, "m_0123456789abcdef01234567", "AAAAAAAAAAAAAAAAAAAAA"} {
 		res := r.exec(alice, "ls", obj{"session_id": id})
-		if res.SessionID == id || len(res.SessionID) != 21 || res.Stdout != "" || res.Stderr != "" {
+		// One's own comes back under its id, and empty.
+		if (res.SessionID == id) != (id == gone) || len(res.SessionID) != 21 || res.Stdout != "" || res.Stderr != "" {
 			t.Errorf("session_id %s: %+v", id, res)
 		}
+	}
+	if r.content(theirs, "s") != "secret\n" {
+		t.Error("another tenant's session was touched")
 	}
 	into[obj](t, r.post(alice, "/exec", obj{"lang": "bash", "code": "true", "session_id": "../x"}), 400)
 }
@@ -79,7 +83,7 @@ func TestSessionVanishesWhileItsRunBegins(t *testing.T) {
 		return r.End(t.Context(), "acme", s)
 	}
 	res := r.exec(rich, "ls", obj{"session_id": s})
-	if res.SessionID == s || res.Stdout != "" {
+	if res.SessionID != s || res.Stdout != "" {
 		t.Errorf("%+v", res)
 	}
 	if u := r.usage(); len(u) != 2 || u[1].Session != res.SessionID {
@@ -87,6 +91,39 @@ func TestSessionVanishesWhileItsRunBegins(t *testing.T) {
 	}
 	if n := len(r.shells.live()); n != 1 {
 		t.Errorf("%d sandboxes", n)
+	}
+}
+
+// Sandboxes deleted behind our back come back once each, however many runs miss
+// them at once.
+func TestVanishedSessionsComeBackOnce(t *testing.T) {
+	r := newRig(t)
+	const sessions, runs = 4, 24
+	var ids []string
+	for range sessions {
+		id := r.exec(alice, "echo 1 > f").SessionID
+		if err := r.shells.Delete(t.Context(), backend.Ref{Config: "main", ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	var wg sync.WaitGroup
+	for n := range runs {
+		wg.Go(func() {
+			res := r.exec(alice, "ls; echo x >> seen", obj{"session_id": ids[n%sessions]})
+			if res.SessionID != ids[n%sessions] || strings.Contains(res.Stdout, "f\n") {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(r.shells.live()); n != sessions {
+		t.Errorf("%d sandboxes, want %d", n, sessions)
+	}
+	for _, id := range ids {
+		if got := strings.Count(r.content(id, "seen"), "x"); got != runs/sessions {
+			t.Errorf("%d runs in session %s, want %d", got, id, runs/sessions)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type upload struct {
 	d     *door
 	owner session.Owner
+	payer string
 	grant *quota.Grant
 	find  *finder
 	// batch reports each file's fate by itself; otherwise one failure is the
@@ -213,7 +214,7 @@ func (u *upload) enter(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the default sandbox target: %w", err)
 	}
-	s, err := sessions.Create(ctx, u.owner, t, session.CreateOptions{Origin: session.OriginUpload, Labels: u.attrs.labels()})
+	s, err := sessions.Create(ctx, u.owner, t, session.CreateOptions{Origin: session.OriginUpload, Labels: u.attrs.labels(), Payer: u.payer})
 	if err != nil {
 		t.Release()
 		return err

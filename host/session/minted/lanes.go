@@ -24,7 +24,8 @@ type lane struct {
 // Hold takes a session's turn and returns how to give it back. It returns
 // ErrBusy at once when too many wait already, and ctx's error when ctx ends
 // first. Runs of one session see each other's files; holding the turn is what
-// keeps their changes apart.
+// keeps their changes apart. Within this process turns go to who asked first; where
+// replicas share the store, one of them at a time has a session's turn, in no order.
 func (s *Sessions) Hold(ctx context.Context, id string) (release func(), err error) {
 	l, err := s.lanes.join(id, s.lanes.max+1)
 	if err != nil {
@@ -32,14 +33,23 @@ func (s *Sessions) Hold(ctx context.Context, id string) (release func(), err err
 	}
 	select {
 	case <-l.turn:
-		return sync.OnceFunc(func() {
-			l.turn <- struct{}{}
-			s.lanes.leave(id, l)
-		}), nil
 	case <-ctx.Done():
 		s.lanes.leave(id, l)
 		return nil, ctx.Err()
 	}
+	give := func() {
+		l.turn <- struct{}{}
+		s.lanes.leave(id, l)
+	}
+	if s.o.Shared {
+		end, err := s.claim(ctx, id)
+		if err != nil {
+			give()
+			return nil, err
+		}
+		return sync.OnceFunc(func() { end(); give() }), nil
+	}
+	return sync.OnceFunc(give), nil
 }
 
 // tryHold takes a session's turn only if nobody has or wants it.

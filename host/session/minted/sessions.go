@@ -9,6 +9,7 @@ import (
 
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -16,20 +17,32 @@ import (
 // labelKey holds the service key under which a session was made.
 const labelKey = "caisson.key"
 
+// keyspace is the tenant of minted sessions in the binding store. Their ids are
+// unique by themselves, and whoever asks may not be whose session it is.
+const keyspace = "_minted"
+
+func keyOf(id string) binding.Key { return binding.Key{Tenant: keyspace, Session: id} }
+
 // cleanupTimeout bounds work that must outlive a cancelled request.
 const cleanupTimeout = 30 * time.Second
 
-// Options of New.
+// Options of New. Keys, Targets and Store are required.
 type Options struct {
 	Keys    *identity.Keys
 	Targets session.Targets
+	Store   *binding.Store
+	// Shared says that other replicas use Store: runs in one session then wait for
+	// those on other replicas too.
+	Shared bool
 	// Deployment is stamped on every sandbox and told apart in every listing.
 	Deployment string
 	Clocks     session.Clocks
 	// MaxWaiting bounds how many runs may wait for one session; zero means 16.
 	MaxWaiting int
-	Log        hclog.Logger
-	// Now is the clock; nil means time.Now.
+	// Meter counts held time; nil counts none.
+	Meter session.Meter
+	Log   hclog.Logger
+	// Now is the clock; nil means the system's, protected against jumps.
 	Now func() time.Time
 }
 
@@ -43,17 +56,17 @@ type Sessions struct {
 
 // New returns Sessions over targets.
 func New(o Options) *Sessions {
+	if o.Clocks == (session.Clocks{}) {
+		o.Clocks = session.DefaultClocks()
+	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = newSteady(o.Clocks.Idle).now
 	}
 	if o.MaxWaiting == 0 {
 		o.MaxWaiting = 16
 	}
 	if o.Log == nil {
 		o.Log = hclog.NewNullLogger()
-	}
-	if o.Clocks == (session.Clocks{}) {
-		o.Clocks = session.DefaultClocks()
 	}
 	return &Sessions{o: o, lanes: lanes{max: o.MaxWaiting}}
 }
@@ -67,54 +80,70 @@ func (s *Sessions) Default(ctx context.Context, owner session.Owner) (session.Ta
 // ErrNotFound for ids that were never issued, are gone, or belong to somebody
 // else; any other error means that the answer is not known.
 func (s *Sessions) Lookup(ctx context.Context, owner session.Owner, id string) (session.Session, error) {
-	route, ok := s.o.Keys.Session(id)
-	if !ok || owner.Tenant == "" {
+	var found session.Session
+	err := s.each(ctx, owner, id, "", func(t session.Target) (bool, error) {
+		sb, err := s.find(ctx, t, id)
+		if err != nil || !owns(owner, sb.Metadata) {
+			return false, err
+		}
+		found = session.Session{ID: id, Sandbox: sb, Target: t}
+		return true, nil
+	})
+	if err != nil {
+		return session.Session{}, fmt.Errorf("look up session: %w", err)
+	}
+	if found.ID == "" {
 		return session.Session{}, session.ErrNotFound
 	}
+	return found, nil
+}
+
+// each offers the targets, as tenant sees them, to which an id's route leads until
+// take keeps one. Its error is about a target that could not be asked, if none was
+// taken.
+func (s *Sessions) each(ctx context.Context, owner session.Owner, id, tenant string, take func(session.Target) (bool, error)) error {
+	route, ok := s.o.Keys.Session(id)
+	if !ok || owner.Tenant == "" {
+		return nil
+	}
 	var unknown error
-	for _, config := range s.o.Targets.Configs("") {
-		target, err := s.o.Targets.Named(ctx, "", config)
+	for _, config := range s.o.Targets.Configs(tenant) {
+		target, err := s.o.Targets.Named(ctx, tenant, config)
 		if err != nil {
 			unknown = err
 			continue
 		}
-		if !slices.Contains(s.o.Keys.Routes(config, target.Node), route) {
-			target.Release()
-			continue
-		}
-		sb, err := s.find(ctx, target, id)
-		switch {
-		case err == nil && owns(owner, sb.Metadata):
-			return session.Session{ID: id, Sandbox: sb, Target: target}, nil
-		case err != nil && !errors.Is(err, session.ErrNotFound):
-			unknown = err
+		if slices.Contains(s.o.Keys.Routes(config, target.Node), route) {
+			taken, err := take(target)
+			if taken {
+				return nil
+			}
+			if err != nil && !errors.Is(err, session.ErrNotFound) {
+				unknown = err
+			}
 		}
 		target.Release()
 	}
-	if unknown != nil {
-		return session.Session{}, fmt.Errorf("look up session: %w", unknown)
-	}
-	return session.Session{}, session.ErrNotFound
+	return unknown
 }
 
 // find returns the live sandbox of a session at one provider.
 func (s *Sessions) find(ctx context.Context, t session.Target, id string) (backend.Sandbox, error) {
 	filter := backend.ListFilter{Config: t.Config, Deployment: s.o.Deployment, Session: id}
 	var found []backend.Sandbox
+	var err error
 	if t.Info.Has(backend.CapNames) {
-		sb, err := t.Backend.Get(ctx, backend.Ref{Config: t.Config, ID: id})
-		if err != nil && !backend.ProvesGone(err) {
-			return backend.Sandbox{}, err
-		}
-		if err == nil {
+		var sb backend.Sandbox
+		if sb, err = t.Backend.Get(ctx, backend.Ref{Config: t.Config, ID: id}); err == nil {
 			found = append(found, sb)
+		} else if backend.ProvesGone(err) {
+			err = nil
 		}
 	} else {
-		all, err := t.Backend.List(ctx, filter)
-		if err != nil {
-			return backend.Sandbox{}, err
-		}
-		found = all
+		found, err = s.nameless(ctx, t, id, filter)
+	}
+	if err != nil {
+		return backend.Sandbox{}, err
 	}
 	// The filter is applied again: a provider that ignores it must not make us
 	// adopt somebody else's sandbox.
@@ -122,7 +151,7 @@ func (s *Sessions) find(ctx context.Context, t session.Target, id string) (backe
 	if len(found) == 0 {
 		return backend.Sandbox{}, session.ErrNotFound
 	}
-	return slices.MinFunc(found, func(a, b backend.Sandbox) int { return a.Created.Compare(b.Created) }), nil
+	return oldest(found), nil
 }
 
 // owns is the ownership rule: one's own tenant, or the same service key
@@ -149,59 +178,6 @@ func (s *Sessions) Open(ctx context.Context, owner session.Owner, id string) (se
 	return x, nil
 }
 
-// Create makes a session on target. The session takes target over: release the
-// session, not the target. On failure nothing is left behind and target is
-// still the caller's.
-func (s *Sessions) Create(ctx context.Context, owner session.Owner, target session.Target, opts session.CreateOptions) (session.Session, error) {
-	if owner.Tenant == "" {
-		return session.Session{}, errors.New("create session: no tenant")
-	}
-	id, err := s.o.Keys.NewSession(s.o.Keys.Route(target.Config, target.Node))
-	if err != nil {
-		return session.Session{}, fmt.Errorf("create session: %w", err)
-	}
-	labels := make(map[string]string, len(opts.Labels)+1)
-	for k, v := range opts.Labels {
-		labels[k] = v
-	}
-	if delete(labels, labelKey); owner.KeyID != "" {
-		labels[labelKey] = owner.KeyID
-	}
-	sb, err := target.Backend.Create(ctx, backend.CreateSpec{
-		Config:  target.Config,
-		Session: id,
-		Network: opts.Network,
-		Timeout: backend.TimeoutPolicy{Mode: backend.TimeoutAfter, Duration: s.o.Clocks.TTL, Action: backend.TimeoutKill},
-		Metadata: backend.Metadata{
-			Deployment: s.o.Deployment, Config: target.Config, Session: id,
-			Tenant: owner.Tenant, User: owner.User, Origin: string(opts.Origin), Labels: labels,
-		},
-	})
-	if err != nil {
-		s.abandon(ctx, target, id, err)
-		return session.Session{}, fmt.Errorf("create session: %w", err)
-	}
-	return session.Session{ID: id, Sandbox: sb, Target: target}, nil
-}
-
-// abandon deletes what a failed Create may have made: a cancelled or timed-out
-// call says nothing about whether the sandbox exists.
-func (s *Sessions) abandon(ctx context.Context, t session.Target, id string, cause error) {
-	switch backend.KindOf(cause) {
-	case backend.KindInvalidRequest, backend.KindUnsupported, backend.KindAuthentication, backend.KindConflict, backend.KindCapacity:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	sb, err := s.find(ctx, t, id)
-	if err == nil {
-		err = t.Backend.Delete(ctx, sb.Ref)
-	}
-	if err != nil && !errors.Is(err, session.ErrNotFound) {
-		s.o.Log.Warn("a sandbox may be left behind by a failed create; the sweep will find it", "session", id, "error", err)
-	}
-}
-
 // End deletes a session and everything in it.
 func (s *Sessions) End(ctx context.Context, owner session.Owner, id string) error {
 	x, err := s.Lookup(ctx, owner, id)
@@ -209,10 +185,28 @@ func (s *Sessions) End(ctx context.Context, owner session.Owner, id string) erro
 		return err
 	}
 	defer x.Release()
-	if err := x.Backend.Delete(ctx, x.Sandbox.Ref); err != nil {
+	if err := s.end(ctx, x.Target, x.Sandbox); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
+	return nil
+}
+
+// end deletes a sandbox and what is remembered about it, the provider first.
+func (s *Sessions) end(ctx context.Context, t session.Target, sb backend.Sandbox) error {
+	if err := t.Backend.Delete(ctx, sb.Ref); err != nil {
+		return err
+	}
+	id := sb.Metadata.Session
 	s.uploads.forget(id)
+	if s.o.Meter != nil {
+		s.o.Meter.Settle(ctx, session.HoldingOf(sb))
+	}
+	if s.binds(t, sb) {
+		if _, err := s.o.Store.DeleteIfMatch(ctx, keyOf(id), session.ProviderOf(t), sb.ID); err != nil {
+			// It points at nothing, which whoever follows it finds out.
+			s.o.Log.Warn("the binding of an ended session is left", "session", id, "error", err)
+		}
+	}
 	return nil
 }
 

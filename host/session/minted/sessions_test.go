@@ -8,16 +8,8 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/internal/account"
 	"github.com/caisson-run/caisson/sdk/backend"
-	"go.uber.org/goleak"
-)
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var (
-	alice   = session.Owner{Tenant: "acme", User: "alice"}
-	mallory = session.Owner{Tenant: "evil", User: "mallory"}
-	keyed   = session.Owner{Tenant: "brand", KeyID: "k1"}
 )
 
 func TestSessionIsFoundOnEveryKindOfProvider(t *testing.T) {
@@ -39,7 +31,7 @@ func TestSessionIsFoundOnEveryKindOfProvider(t *testing.T) {
 			if x.Config != config || got.Deployment != want.Deployment || got.Session != want.Session || got.Tenant != want.Tenant || got.User != want.User || got.Origin != want.Origin || got.Config != want.Config {
 				t.Errorf("metadata = %+v, want %+v", got, want)
 			}
-			if d.providers[config].woken != 0 {
+			if d.providers[config].Count("woken") != 0 {
 				t.Error("a lookup woke the sandbox")
 			}
 		})
@@ -81,7 +73,7 @@ func TestOwnership(t *testing.T) {
 func TestUnissuedIDsAskNobody(t *testing.T) {
 	s, d, _ := setup(t)
 	for _, p := range d.providers {
-		p.fault = func(op string) error { t.Errorf("the provider was asked: %s", op); return nil }
+		p.Before = func(_ context.Context, op, _ string) error { t.Errorf("the provider was asked: %s", op); return nil }
 	}
 	for _, id := range []string{"", "../../etc/passwd", "m_aaaaaaaaaaaaaaaaaaaaaaaa", strings.Repeat("A", 21)} {
 		if _, err := s.Lookup(t.Context(), alice, id); !errors.Is(err, session.ErrNotFound) {
@@ -95,7 +87,7 @@ func TestProviderThatIgnoresTheFilterIsNotBelieved(t *testing.T) {
 	create(t, s, mallory, "other", session.CreateOptions{Origin: session.OriginExec})
 	id := create(t, s, alice, "other", session.CreateOptions{Origin: session.OriginExec})
 	p := d.providers["other"]
-	p.careless = true
+	p.Careless = true
 	x, err := s.Lookup(t.Context(), alice, id)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +114,7 @@ func TestDoubtIsNotAbsence(t *testing.T) {
 			&backend.Error{Kind: backend.KindAuthentication},
 			context.DeadlineExceeded,
 		} {
-			d.providers[config].fault = func(string) error { return fault }
+			d.providers[config].Before = func(context.Context, string, string) error { return fault }
 			_, err := s.Lookup(t.Context(), alice, id)
 			if err == nil || errors.Is(err, session.ErrNotFound) || !errors.Is(err, fault) {
 				t.Errorf("%s: Lookup with %v = %v", config, fault, err)
@@ -135,18 +127,18 @@ func TestOpenWakesAndReportsTheGone(t *testing.T) {
 	s, d, _ := setup(t)
 	p := d.providers["main"]
 	id := create(t, s, alice, "main", session.CreateOptions{Origin: session.OriginExec})
-	p.change(id, func(sb *backend.Sandbox) { sb.State = backend.StatePaused })
+	p.Change(id, func(sb *backend.Sandbox) { sb.State = backend.StatePaused })
 	x, err := s.Open(t.Context(), alice, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.Release()
-	if x.Sandbox.State != backend.StateRunning || p.woken != 1 {
-		t.Errorf("state %s, woken %d times", x.Sandbox.State, p.woken)
+	if x.Sandbox.State != backend.StateRunning || p.Count("woken") != 1 {
+		t.Errorf("state %s, woken %d times", x.Sandbox.State, p.Count("woken"))
 	}
-	p.fault = func(op string) error {
+	p.Before = func(_ context.Context, op, _ string) error {
 		if op == "Connect" {
-			return gone()
+			return account.Gone()
 		}
 		return nil
 	}
@@ -161,7 +153,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 		p := d.providers[config]
 		ctx, cancel := context.WithCancel(t.Context())
 		// The provider makes the sandbox, and the answer is lost.
-		p.late = func(op string) error {
+		p.After = func(_ context.Context, op, _ string) error {
 			if op != "Create" {
 				return nil
 			}
@@ -176,7 +168,7 @@ func TestFailedCreateLeavesNothing(t *testing.T) {
 			t.Fatalf("err = %v", err)
 		}
 		target.Release()
-		if n := len(p.boxes); n != 0 {
+		if n := len(p.Live()); n != 0 {
 			t.Errorf("%s: %d sandboxes are left behind", config, n)
 		}
 	}
@@ -188,7 +180,7 @@ func TestEnd(t *testing.T) {
 	if err := s.End(t.Context(), mallory, id); !errors.Is(err, session.ErrNotFound) {
 		t.Fatalf("a stranger's End = %v", err)
 	}
-	if len(d.providers["other"].boxes) != 1 {
+	if len(d.providers["other"].Live()) != 1 {
 		t.Fatal("a stranger ended the session")
 	}
 	if err := s.End(t.Context(), alice, id); err != nil {
@@ -203,29 +195,29 @@ func TestSweep(t *testing.T) {
 	hour := time.Hour
 	for _, c := range []struct {
 		name  string
-		setup func(s *Sessions, p *provider, id string)
+		setup func(s *Sessions, p *account.Account, id string)
 		after time.Duration
 		ended bool
 	}{
 		{"fresh", nil, 59 * time.Minute, false},
 		{"idle", nil, hour, true},
-		{"ttl in spite of activity", func(_ *Sessions, p *provider, id string) {
-			p.change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(24 * hour) })
+		{"ttl in spite of activity", func(_ *Sessions, p *account.Account, id string) {
+			p.Change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(24 * hour) })
 		}, 24 * hour, true},
-		{"active", func(_ *Sessions, p *provider, id string) {
-			p.change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(2 * hour) })
+		{"active", func(_ *Sessions, p *account.Account, id string) {
+			p.Change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(2 * hour) })
 		}, 2*hour + time.Minute, false},
-		{"times unknown", func(_ *Sessions, p *provider, id string) {
-			p.change(id, func(sb *backend.Sandbox) { sb.Created, sb.LastActive = time.Time{}, time.Time{} })
+		{"times unknown", func(_ *Sessions, p *account.Account, id string) {
+			p.Change(id, func(sb *backend.Sandbox) { sb.Created, sb.LastActive = time.Time{}, time.Time{} })
 		}, 1000 * hour, false},
-		{"unused upload that is looked at", func(s *Sessions, p *provider, id string) {
+		{"unused upload that is looked at", func(s *Sessions, p *account.Account, id string) {
 			s.MarkUploaded(id)
-			p.change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(59 * time.Minute) })
+			p.Change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(59 * time.Minute) })
 		}, hour, true},
-		{"used upload", func(s *Sessions, p *provider, id string) {
+		{"used upload", func(s *Sessions, p *account.Account, id string) {
 			s.MarkUploaded(id)
 			s.MarkUsed(id)
-			p.change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(59 * time.Minute) })
+			p.Change(id, func(sb *backend.Sandbox) { sb.LastActive = sb.LastActive.Add(59 * time.Minute) })
 		}, hour, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -235,10 +227,10 @@ func TestSweep(t *testing.T) {
 			if c.setup != nil {
 				c.setup(s, p, id)
 			}
-			clock.advance(c.after)
+			clock.Advance(c.after)
 			r, err := s.Sweep(t.Context())
-			if err != nil || r.Seen != 1 || (r.Ended == 1) != c.ended || (len(p.boxes) == 0) != c.ended {
-				t.Errorf("Sweep = %+v, %v, %d boxes left; want ended %v", r, err, len(p.boxes), c.ended)
+			if err != nil || r.Seen != 1 || (r.Ended == 1) != c.ended || (len(p.Live()) == 0) != c.ended {
+				t.Errorf("Sweep = %+v, %v, %d boxes left; want ended %v", r, err, len(p.Live()), c.ended)
 			}
 		})
 	}
@@ -251,12 +243,12 @@ func TestSweepLeavesRunsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(48 * time.Hour)
+	clock.Advance(48 * time.Hour)
 	if r, err := s.Sweep(t.Context()); err != nil || r.Ended != 0 {
 		t.Errorf("Sweep during a run = %+v, %v", r, err)
 	}
 	release()
-	if r, err := s.Sweep(t.Context()); err != nil || r.Ended != 1 || len(d.providers["main"].boxes) != 0 {
+	if r, err := s.Sweep(t.Context()); err != nil || r.Ended != 1 || len(d.providers["main"].Live()) != 0 {
 		t.Errorf("Sweep after the run = %+v, %v", r, err)
 	}
 }
@@ -267,9 +259,9 @@ func TestSweepLooksAgainAndGoesOn(t *testing.T) {
 	for range 3 {
 		create(t, s, alice, "main", session.CreateOptions{})
 	}
-	clock.advance(2 * time.Hour)
+	clock.Advance(2 * time.Hour)
 	deletes := 0
-	p.fault = func(op string) error {
+	p.Before = func(_ context.Context, op, _ string) error {
 		if op == "Delete" {
 			if deletes++; deletes == 1 {
 				return &backend.Error{Kind: backend.KindInternal, Message: "stuck"}
@@ -282,16 +274,14 @@ func TestSweepLooksAgainAndGoesOn(t *testing.T) {
 		t.Errorf("Sweep = %+v, %v; want two ended, one failed", r, err)
 	}
 	// A session that was touched between the listing and the deletion stays.
-	id := p.only(t).ID
-	p.fault = func(op string) error {
+	id := only(t, p).ID
+	p.Before = func(_ context.Context, op, _ string) error {
 		if op == "Get" {
-			sb := p.boxes[id]
-			sb.LastActive = clock.now()
-			p.boxes[id] = sb
+			p.Change(id, func(sb *backend.Sandbox) { sb.LastActive = clock.Now() })
 		}
 		return nil
 	}
-	if r, err := s.Sweep(t.Context()); err != nil || r.Ended != 0 || len(p.boxes) != 1 {
+	if r, err := s.Sweep(t.Context()); err != nil || r.Ended != 0 || len(p.Live()) != 1 {
 		t.Errorf("Sweep = %+v, %v; the session was in use", r, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -47,18 +48,54 @@ func (u *uploads) snapshot() map[string]time.Time {
 
 // SweepReport counts what a sweep did.
 type SweepReport struct {
+	// Seen sandboxes, those Ended, and those that Failed to end.
 	Seen, Ended, Failed int
+	// Elsewhere says that another replica is sweeping, so that this one did not.
+	Elsewhere bool
 }
+
+// sweepPatience is how long a sweep waits for another to end before it leaves the
+// work to that one.
+const sweepPatience = 200 * time.Millisecond
 
 // Sweep ends every session of this deployment that outlived one of its clocks.
 // One failure never stops it: failures are counted and joined into the error. A
-// sandbox whose times are unknown is left alone, as is one with a run in it.
-func (s *Sessions) Sweep(ctx context.Context) (SweepReport, error) {
+// sandbox whose times are unknown is left alone, as is one with a run in it on any
+// replica. Of several replicas one sweeps at a time, which saves work: each sandbox
+// is looked at again under its own lock.
+func (s *Sessions) Sweep(ctx context.Context) (r SweepReport, err error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	patience := time.AfterFunc(sweepPatience, cancel)
+	defer patience.Stop()
+	began := false
+	err = s.o.Store.WithLifecycleLock(waiting, sweepKey(s.o.Deployment), func(_ context.Context, own *binding.Ownership) error {
+		began = true
+		alone, stop := context.WithCancel(own.Context())
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
+		r, err = s.sweep(alone)
+		return err
+	})
+	if !began && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return SweepReport{Elsewhere: true}, nil
+	}
+	return r, err
+}
+
+func sweepKey(deployment string) binding.Key {
+	return binding.Key{Tenant: keyspace, Session: "sweep " + deployment}
+}
+
+func (s *Sessions) sweep(ctx context.Context) (SweepReport, error) {
 	var r SweepReport
 	var errs []error
 	unused := s.uploads.snapshot()
 	for _, config := range s.o.Targets.Configs("") {
 		err := s.listConfig(ctx, config, "", func(t session.Target, sb backend.Sandbox) {
+			if sb.Metadata.Labels[session.LabelSession] != "" {
+				return // a Manager's
+			}
 			r.Seen++
 			if s.expired(sb, unused) == "" || ctx.Err() != nil {
 				return
@@ -78,32 +115,50 @@ func (s *Sessions) Sweep(ctx context.Context) (SweepReport, error) {
 	return r, errors.Join(errs...)
 }
 
-// reap ends one sandbox after looking at it again: the listing is seconds old.
-func (s *Sessions) reap(ctx context.Context, t session.Target, sb backend.Sandbox, unused map[string]time.Time) (bool, error) {
+// reap ends one sandbox after looking at it again under its lock: the listing is
+// seconds old.
+func (s *Sessions) reap(ctx context.Context, t session.Target, sb backend.Sandbox, unused map[string]time.Time) (ended bool, err error) {
 	id := sb.Metadata.Session
 	release, ok := s.tryHold(id)
 	if !ok {
 		return false, nil
 	}
 	defer release()
-	now, err := t.Backend.Get(ctx, sb.Ref)
-	if backend.ProvesGone(err) {
-		s.uploads.forget(id)
-		return false, nil
+	if binding.Key.Validate(keyOf(id)) != nil {
+		return false, fmt.Errorf("sweep session %q: not one of ours", id)
 	}
+	err = s.o.Store.WithLifecycleLock(ctx, keyOf(id), func(_ context.Context, own *binding.Ownership) error {
+		ctx := own.Context() // what was begun ends, unless the lock is lost
+		st, err := s.o.Store.State(ctx, keyOf(id), binding.Keep)
+		if err != nil || st.Busy() {
+			return err
+		}
+		now, err := t.Backend.Get(ctx, sb.Ref)
+		if backend.ProvesGone(err) {
+			s.uploads.forget(id)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		reason := s.expired(now, unused)
+		if reason == "" {
+			return nil
+		}
+		if err := own.Verify(ctx); err != nil {
+			return err
+		}
+		if err := s.end(ctx, t, now); err != nil {
+			return err
+		}
+		ended = true
+		s.o.Log.Debug("session ended by its clock", "session", id, "clock", reason)
+		return nil
+	})
 	if err != nil {
 		return false, fmt.Errorf("sweep session %s: %w", id, err)
 	}
-	reason := s.expired(now, unused)
-	if reason == "" {
-		return false, nil
-	}
-	if err := t.Backend.Delete(ctx, sb.Ref); err != nil {
-		return false, fmt.Errorf("sweep session %s: %w", id, err)
-	}
-	s.uploads.forget(id)
-	s.o.Log.Debug("session ended by its clock", "session", id, "clock", reason)
-	return true, nil
+	return ended, nil
 }
 
 // expired names the clock that sb outlived, or is empty.
@@ -111,6 +166,16 @@ func (s *Sessions) expired(sb backend.Sandbox, unused map[string]time.Time) stri
 	now, c := s.o.Now(), s.o.Clocks
 	past := func(since time.Time, d time.Duration) bool {
 		return d > 0 && !since.IsZero() && now.Sub(since) >= d
+	}
+	if until := sb.Metadata.Labels[session.LabelUntil]; until != "" {
+		// It has a clock of its own and no other. One that cannot be read is ours all
+		// the same, and the deployment's holds.
+		if at, err := time.Parse(time.RFC3339, until); err == nil {
+			if now.After(at) {
+				return "until"
+			}
+			return ""
+		}
 	}
 	switch {
 	case past(sb.Created, c.TTL):
@@ -121,22 +186,5 @@ func (s *Sessions) expired(sb backend.Sandbox, unused map[string]time.Time) stri
 		return "unused upload"
 	default:
 		return ""
-	}
-}
-
-// Keep sweeps until ctx ends. The caller owns the goroutine it runs in.
-func (s *Sessions) Keep(ctx context.Context) {
-	tick := time.NewTicker(max(s.o.Clocks.Sweep, time.Second))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		r, err := s.Sweep(ctx)
-		if err != nil && ctx.Err() == nil {
-			s.o.Log.Warn("sweep incomplete", "seen", r.Seen, "ended", r.Ended, "failed", r.Failed, "error", err)
-		}
 	}
 }

@@ -32,6 +32,8 @@ type Account struct {
 	Before, After func(ctx context.Context, op, subject string) error
 	// Careless listings ignore their filter.
 	Careless bool
+	// Timeless providers never end a sandbox by themselves.
+	Timeless bool
 }
 
 // world is what exists at the provider.
@@ -129,7 +131,7 @@ func (a *Account) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 			Ref: backend.Ref{Config: spec.Config, ID: id}, State: backend.StateRunning,
 			Metadata: spec.Metadata, Created: now, LastActive: now,
 		}
-		if spec.Timeout.Mode == backend.TimeoutAfter {
+		if spec.Timeout.Mode == backend.TimeoutAfter && !a.Timeless {
 			sb.Expires = now.Add(spec.Timeout.Duration)
 		}
 		a.boxes[id] = &box{Sandbox: sb, files: make(map[string][]byte)}

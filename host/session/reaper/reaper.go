@@ -1,0 +1,302 @@
+// Package reaper reconciles what providers have with what sessions are bound to:
+// sandboxes of managed sessions that nobody can use any more are deleted, those whose
+// binding was lost are bound again, and bindings to sandboxes that are gone go too.
+//
+// The providers' listings are enumerated, never the bindings: those are what gets
+// lost. Sessions whose ids Caisson hands out need none of this; their clocks are
+// minted.Sessions.Sweep.
+package reaper
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/hashicorp/go-hclog"
+)
+
+// DefaultGrace protects sandboxes that were made a moment ago: their bindings may
+// be on their way, and the clocks of provider and host may differ.
+const DefaultGrace = 10 * time.Minute
+
+// Options of a Reaper. Targets, Store and Exists are required.
+type Options struct {
+	Targets    session.Targets
+	Store      *binding.Store
+	Deployment string
+	// Exists says which sessions an unbound sandbox may still be wanted for.
+	Exists session.Existence
+	// Grace protects new sandboxes; 0 means DefaultGrace and less than 0 none, for
+	// when every sandbox is known to be abandoned.
+	Grace time.Duration
+	// Meter is told what was deleted; nil counts nothing.
+	Meter session.Meter
+	Log   hclog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Reaper sweeps. It is safe for concurrent use, on any number of replicas.
+type Reaper struct{ o Options }
+
+// New returns a Reaper.
+func New(o Options) *Reaper {
+	switch {
+	case o.Grace == 0:
+		o.Grace = DefaultGrace
+	case o.Grace < 0:
+		o.Grace = 0
+	}
+	if o.Log == nil {
+		o.Log = hclog.NewNullLogger()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Reaper{o}
+}
+
+// Report counts what a sweep did.
+type Report struct {
+	// Seen sandboxes of managed sessions, in all states.
+	Seen int
+	// Bound are the right ones, Adopted those that were bound again.
+	Bound, Adopted int
+	// Protected are unbound and left alone: new, of unknown age, in use, or of a
+	// session of which nobody could say whether it exists.
+	Protected int
+	// Reaped were deleted; Unbound are bindings that went because their sandbox had.
+	Reaped, Unbound int
+	// Failed counts what could not be looked at or deleted. It is tried again by the
+	// next sweep.
+	Failed int
+}
+
+// Sweep reconciles every config. One failure never stops it: failures are counted
+// and joined into the error.
+func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
+	return r.SweepConfigs(ctx, r.o.Targets.Configs("")...)
+}
+
+// SweepConfigs is Sweep for some configs only.
+func (r *Reaper) SweepConfigs(ctx context.Context, configs ...string) (Report, error) {
+	s := &sweep{Reaper: r}
+	for _, config := range configs {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := s.config(ctx, config); err != nil {
+			s.fail(fmt.Errorf("config %q: %w", config, err))
+		}
+	}
+	return s.Report, errors.Join(append(s.errs, ctx.Err())...)
+}
+
+// sweep is one pass.
+type sweep struct {
+	*Reaper
+	Report
+	errs []error
+}
+
+func (s *sweep) fail(err error) {
+	s.Failed++
+	s.errs = append(s.errs, err)
+}
+
+func (s *sweep) config(ctx context.Context, config string) error {
+	t, err := s.o.Targets.Named(ctx, "", config)
+	if err != nil {
+		return err
+	}
+	defer t.Release()
+	if !t.Info.Has(backend.CapList) || !t.Info.Has(backend.CapMetadata) {
+		return nil // its sandboxes cannot be told apart
+	}
+	// Which bindings there are is read before which sandboxes there are: one that is
+	// made in between has its binding looked at again, and one that is not listed is
+	// asked for by itself.
+	known := s.bindings(ctx, config)
+	f := backend.ListFilter{Config: config, Deployment: s.o.Deployment}
+	listed, err := t.Backend.List(ctx, f)
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	listed = slices.DeleteFunc(listed, func(sb backend.Sandbox) bool { return !f.Matches(sb) })
+	live := make(map[string]bool, len(listed))
+	for _, sb := range listed {
+		live[sb.ID] = true
+	}
+	if err := s.sandboxes(ctx, t, slices.DeleteFunc(listed, func(sb backend.Sandbox) bool { return !s.managed(sb) })); err != nil {
+		return err
+	}
+	for _, b := range known {
+		if b.Provider == session.ProviderOf(t) && !live[b.Sandbox] && ctx.Err() == nil {
+			if err := s.unbind(ctx, t, b); err != nil {
+				s.fail(fmt.Errorf("binding of session %q: %w", b.Session, err))
+			}
+		}
+	}
+	return nil
+}
+
+// bindings are those of a config. What cannot be read is counted and left alone.
+func (s *sweep) bindings(ctx context.Context, config string) []binding.Binding {
+	var list []binding.Binding
+	for b, err := range s.o.Store.All(ctx, binding.Filter{Config: config}) {
+		if err != nil {
+			s.fail(err)
+			continue
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// keyOf is the session that a sandbox says it belongs to.
+func keyOf(sb backend.Sandbox) binding.Key {
+	return binding.Key{Tenant: sb.Metadata.Tenant, Session: sb.Metadata.Labels[session.LabelSession]}
+}
+
+// managed reports whether a Manager made a sandbox: its label and its name agree.
+func (s *sweep) managed(sb backend.Sandbox) bool {
+	key := keyOf(sb)
+	return key.Validate() == nil && sb.Metadata.Session == session.NameOf(s.o.Deployment, key)
+}
+
+// sandboxes looks at a config's managed sandboxes, the oldest first: of several that
+// could be adopted for one session, that one is.
+func (s *sweep) sandboxes(ctx context.Context, t session.Target, list []backend.Sandbox) error {
+	slices.SortFunc(list, func(a, b backend.Sandbox) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	keys := make([]binding.Key, len(list))
+	for i, sb := range list {
+		keys[i] = keyOf(sb)
+	}
+	bound, err := s.o.Store.Bindings(ctx, keys)
+	if err != nil {
+		// Which sessions it could not tell is not known, so nothing may be concluded
+		// about any that is missing.
+		return err
+	}
+	for i, sb := range list {
+		s.Seen++
+		if b, ok := bound[keys[i]]; ok && b.Names(session.ProviderOf(t), sb.ID) {
+			s.Bound++
+			continue
+		}
+		if s.protected(sb) {
+			s.Protected++
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil // counted by the caller
+		}
+		if err := s.settle(ctx, t, sb); err != nil {
+			s.fail(fmt.Errorf("sandbox of session %q: %w", keys[i].Session, err))
+		}
+	}
+	return nil
+}
+
+// protected reports whether an unbound sandbox is left alone without asking: it says
+// itself until when, it is new, or its age is not known.
+func (s *sweep) protected(sb backend.Sandbox) bool {
+	if until := sb.Metadata.Labels[session.LabelUntil]; until != "" {
+		at, err := time.Parse(time.RFC3339, until)
+		return err == nil && !s.o.Now().After(at)
+	}
+	if s.o.Grace == 0 {
+		return false
+	}
+	return sb.Created.IsZero() || s.o.Now().Sub(sb.Created) < s.o.Grace
+}
+
+// settle decides about a sandbox that looked unbound, under its session's lock and
+// with everything read again.
+func (s *sweep) settle(ctx context.Context, t session.Target, sb backend.Sandbox) error {
+	key := keyOf(sb)
+	return s.o.Store.WithLifecycleLock(ctx, key, func(ctx context.Context, own *binding.Ownership) error {
+		b, bound, err := s.o.Store.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if bound && b.Names(session.ProviderOf(t), sb.ID) {
+			s.Bound++
+			return nil
+		}
+		now, err := t.Backend.Get(ctx, sb.Ref)
+		if backend.ProvesGone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !bound && now.Metadata.Labels[session.LabelUntil] == "" {
+			wanted, err := s.o.Exists.SessionExists(ctx, key)
+			if err != nil {
+				s.Protected++
+				return fmt.Errorf("does the session exist: %w", err)
+			}
+			if wanted {
+				return s.adopt(ctx, t, now)
+			}
+		}
+		return s.reap(own, t, now)
+	})
+}
+
+// adopt binds a sandbox whose session is still there and has no other.
+func (s *sweep) adopt(ctx context.Context, t session.Target, sb backend.Sandbox) error {
+	ok, err := s.o.Store.Create(ctx, binding.Binding{
+		Key: keyOf(sb), Provider: session.ProviderOf(t), Config: t.Config, Sandbox: sb.ID,
+		Created: s.o.Now(), Token: sb.Token,
+	})
+	if err == nil && ok {
+		s.Adopted++
+	}
+	return err
+}
+
+// reap deletes a sandbox, as the proven owner of its session's lock.
+func (s *sweep) reap(own *binding.Ownership, t session.Target, sb backend.Sandbox) error {
+	ctx := own.Context()
+	if err := own.Verify(ctx); err != nil {
+		return err
+	}
+	if err := t.Backend.Delete(ctx, sb.Ref); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	s.Reaped++
+	if s.o.Meter != nil {
+		s.o.Meter.Settle(ctx, session.HoldingOf(sb))
+	}
+	s.o.Log.Info("deleted a sandbox that no session has", "session", keyOf(sb).Session, "config", t.Config)
+	return nil
+}
+
+// unbind takes a binding away if the provider proves that its sandbox is gone.
+func (s *sweep) unbind(ctx context.Context, t session.Target, b binding.Binding) error {
+	return s.o.Store.WithLifecycleLock(ctx, b.Key, func(ctx context.Context, _ *binding.Ownership) error {
+		now, bound, err := s.o.Store.Get(ctx, b.Key)
+		if err != nil || !bound || !now.Names(b.Provider, b.Sandbox) {
+			return err
+		}
+		_, err = t.Backend.Get(ctx, backend.Ref{Config: t.Config, ID: b.Sandbox})
+		if !backend.ProvesGone(err) {
+			return err // listings may lag behind; or doubt, which proves nothing
+		}
+		ok, err := s.o.Store.DeleteIfMatch(ctx, b.Key, b.Provider, b.Sandbox)
+		if err == nil && ok {
+			s.Unbound++
+		}
+		return err
+	})
+}
