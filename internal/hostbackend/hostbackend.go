@@ -33,7 +33,7 @@ type Backend struct {
 	configs   map[string]json.RawMessage
 	boxes     map[backend.Ref]*box
 	snapshots map[string]snapshot
-	runs      map[string]*detached
+	keeper    *generic.Keeper
 }
 
 var _ interface {
@@ -62,19 +62,17 @@ func New(base string) *Backend {
 		configs:   make(map[string]json.RawMessage),
 		boxes:     make(map[backend.Ref]*box),
 		snapshots: make(map[string]snapshot),
-		runs:      make(map[string]*detached),
 	}
 	b.Runner = generic.New(b, generic.Options{})
+	b.keeper = generic.NewKeeper(b.Run)
 	return b
 }
 
 // Close removes every sandbox.
 func (b *Backend) Close() error {
+	b.keeper.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, d := range b.runs {
-		d.cancel()
-	}
 	for _, x := range b.boxes {
 		_ = x.root.Close()
 	}

@@ -27,7 +27,7 @@ type Client struct {
 	secure    bool
 	transport *http.Transport
 	turns     *generic.Turns
-	runs      detachedRuns
+	keeper    *generic.Keeper
 
 	mu    sync.Mutex
 	boxes map[string]*box
@@ -57,13 +57,14 @@ func New(opts Options) (*Client, error) {
 	}
 	c := &Client{opts: opts, address: address, secure: secure, turns: generic.NewTurns(0), boxes: make(map[string]*box)}
 	c.transport = c.newTransport()
+	c.keeper = generic.NewKeeper(c.Run)
 	return c, nil
 }
 
-// Close ends detached runs' followers and closes idle connections. Calls under way
-// go on to their ends.
+// Close ends detached runs and closes idle connections. Other calls under way go on to
+// their ends.
 func (c *Client) Close() {
-	c.runs.close()
+	c.keeper.Close()
 	c.transport.CloseIdleConnections()
 }
 

@@ -50,7 +50,7 @@ while :; do
 	k=$1 j=1 c=; shift
 	while [ "$j" -le "$k" ]; do c="$c \"\${$j}\"" j=$((j+1)); done
 	[ "$k" != "$#" ] || exec <&5
-	eval "setsid /bin/sh -c \"\$inner\" caisson \"\$n\" \"\$d/g\" \"\$cpu\" $c >&3 2>&4 3>&- 4>&- 5>&-"
+	(eval "exec setsid /bin/sh -c \"\$inner\" caisson \"\$n\" \"\$d/g\" \"\$cpu\" $c") >&3 2>&4 3>&- 4>&- 5>&-
 	s=$?
 	read -r x <"$d/g" && kill -KILL "-$x"
 	shift "$k"
