@@ -6,6 +6,9 @@
 // per member; everything else expires by itself. Leases are measured by the server's
 // clock.
 //
+// While a server cannot be reached, steps fail at once; within about a second of its
+// return they work again.
+//
 // The server should keep an append-only file, or traffic tokens are lost when it
 // restarts; everything else is found again. It must not evict keys
 // (maxmemory-policy noeviction), or locks and bindings disappear while they count.
