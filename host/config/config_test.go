@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/config"
+	"github.com/caisson-run/caisson/manifest"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -50,6 +51,47 @@ func TestFullExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "full.golden.json", string(b)+"\n")
+}
+
+// The examples that documents show are configurations that a server takes, plugins'
+// own parts included.
+func TestExamples(t *testing.T) {
+	paths, err := filepath.Glob("../../docs/examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, path := range paths {
+		if filepath.Base(path) == manifest.FileName {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := config.Parse(path, data)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		checked++
+		for _, b := range f.Backends {
+			text, err := os.ReadFile(filepath.Join("../../plugins", b.Plugin, manifest.FileName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := manifest.Parse(manifest.FileName, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.CompleteConfig(b.Config); err != nil {
+				t.Errorf("%s: backend %s: %v", path, b.ID, err)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("there are no examples")
+	}
 }
 
 // everyMemberSet fails for each struct member that no element sets.

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -83,12 +85,11 @@ void main(string[] args) {
 		call get_command_argument(i, a)
 		print "(a)", trim(a)
 	end do
-	open (unit=1, file="out.txt")
-	write (1, "(a)", advance="no") "written"
+	open (unit=1, file="out.txt", access="stream")
+	write (1) "written"
 	close (1)
 end program`, "program main\n\tinteger :: i = \"no\"\nend program\n"},
-	{"r", `cat("hello", commandArgs(trailingOnly = TRUE), sep = "\n")
-cat("\n")
+	{"r", `writeLines(c("hello", commandArgs(trailingOnly = TRUE)))
 cat("written", file = "out.txt")`, "cat('no'\n"},
 	{"bash", `printf '%s\n' hello "$@"
 printf written >out.txt`, "if true\n"},
@@ -98,9 +99,7 @@ printf written >out.txt`, "if true\n"},
 // CAISSON_TEST_LANGUAGES=everyday chooses them.
 var everyday = []string{"py", "js", "typescript", "bash", "c", "java", "r"}
 
-// dockerConfig is a configuration whose only backend is Docker with an image, or a
-// skipped test where the variable that names the image is not set. A test that needs
-// the full image runs in make test-full, which sets it.
+// dockerConfig is a configuration whose only backend is Docker with an image.
 func dockerConfig(image string) string {
 	host := os.Getenv("CAISSON_TEST_DOCKER_HOST")
 	return fmt.Sprintf(`backends:
@@ -112,21 +111,62 @@ max_limits: {wall: 300s}
 `, host, image)
 }
 
-// fullImage is a server whose programs run in the full image.
-func fullImage(t *testing.T) *server {
+// dockerServer is a server with the sessions that a test made on it.
+type dockerServer struct {
+	*server
+	sessions []string
+}
+
+// fullImage is a server whose programs run in the full image. Its containers, which
+// outlive it, go with the test.
+func fullImage(t *testing.T) *dockerServer {
 	t.Helper()
 	image := os.Getenv("CAISSON_TEST_DOCKER_FULL_IMAGE")
 	if image == "" {
 		t.Skip("CAISSON_TEST_DOCKER_FULL_IMAGE is not set: make test-full runs this")
 	}
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
-	return p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)
+	s := &dockerServer{server: p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)}
+	t.Cleanup(func() {
+		if err := removeContainers(s.sessions); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
-// execute runs a program and wants a reply that says how it ended.
-func (s *server) execute(t *testing.T, lang, code string, args ...string) answer {
+// removeContainers removes the containers of sessions, which end their names.
+func removeContainers(sessions []string) error {
+	docker := func(args ...string) (string, error) {
+		cmd := exec.Command("docker", append([]string{"--host", os.Getenv("CAISSON_TEST_DOCKER_HOST")}, args...)...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("docker %q: %w: %s", args, err, out)
+		}
+		return string(out), err
+	}
+	list, err := docker("ps", "--all", "--format", "{{.Names}}")
+	if err != nil {
+		return err
+	}
+	remove := []string{"rm", "--force", "--volumes"}
+	for name := range strings.FieldsSeq(list) {
+		if slices.ContainsFunc(sessions, func(id string) bool { return strings.HasSuffix(name, "_"+id) }) {
+			remove = append(remove, name)
+		}
+	}
+	if len(remove) < 3+len(sessions) {
+		err = fmt.Errorf("of %d sessions there are the containers %q", len(sessions), remove[3:])
+	}
+	_, failed := docker(remove...)
+	return errors.Join(err, failed)
+}
+
+// execute runs a program, in a new session unless one is named, and wants a reply that
+// says how it ended.
+func (s *dockerServer) execute(t *testing.T, session, lang, code string, args ...string) answer {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"lang": lang, "code": code, "args": args})
+	body, err := json.Marshal(map[string]any{"lang": lang, "code": code, "args": args, "session_id": session})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +175,9 @@ func (s *server) execute(t *testing.T, lang, code string, args ...string) answer
 		t.Fatalf("run: %d %s", r.status, r.body)
 	}
 	a := decode(t, r.body)
+	if !slices.Contains(s.sessions, a.SessionID) {
+		s.sessions = append(s.sessions, a.SessionID)
+	}
 	if a.Code == nil {
 		t.Fatalf("the program did not end by itself: %s", r.body)
 	}
@@ -168,7 +211,7 @@ func TestDockerLanguages(t *testing.T) {
 			continue
 		}
 		t.Run(l.lang, func(t *testing.T) {
-			a := s.execute(t, l.lang, l.program, args...)
+			a := s.execute(t, "", l.lang, l.program, args...)
 			if *a.Code != 0 || a.Stdout != want || a.Stderr != "" {
 				t.Errorf("code %d, stdout %q, stderr %q; want %q", *a.Code, a.Stdout, a.Stderr, want)
 			}
@@ -178,7 +221,7 @@ func TestDockerLanguages(t *testing.T) {
 			if len(a.Files) != 1 {
 				t.Errorf("more than what the program wrote came back: %+v", a.Files)
 			}
-			a = s.execute(t, l.lang, l.broken)
+			a = s.execute(t, a.SessionID, l.lang, l.broken)
 			if *a.Code == 0 || a.Stdout != "" && l.lang != "php" || a.Stdout+a.Stderr == "" || len(a.Files) != 0 {
 				t.Errorf("a program that does not compile: code %d, stdout %q, stderr %q, files %+v", *a.Code, a.Stdout, a.Stderr, a.Files)
 			}
@@ -224,7 +267,7 @@ cat("drawn\n")`, "drawn\n", []string{"c.png", "p.png"}},
 print(socket.gethostbyname("localhost"))`, "127.0.0.1\n", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := s.execute(t, tt.lang, tt.code)
+			a := s.execute(t, "", tt.lang, tt.code)
 			if *a.Code != 0 || a.Stdout != tt.stdout || a.Stderr != "" {
 				t.Errorf("code %d, stdout %q, stderr %q; want %q", *a.Code, a.Stdout, a.Stderr, tt.stdout)
 			}
