@@ -81,12 +81,43 @@ func (c *checker) file(f File) {
 		}
 	}
 	c.limits(f.Limits, f.MaxLimits)
+	c.sessions(f)
 	c.admission(f.Admission)
 	if l := f.Billing.Ledger; l != LedgerSQLite && l != LedgerNone {
 		c.fail("billing.ledger", "must be %s or %s", LedgerSQLite, LedgerNone)
 	}
 	if f.Billing.Ledger == LedgerNone && f.Billing.Path != "" {
 		c.fail("billing.path", "has no meaning with ledger: none")
+	}
+}
+
+func (c *checker) sessions(f File) {
+	s := f.Sessions
+	switch s.Store {
+	case StoreMemory, StoreSQLite, StoreRedis:
+	default:
+		c.fail("sessions.store", "must be %s, %s or %s", StoreMemory, StoreSQLite, StoreRedis)
+	}
+	switch {
+	case s.Store == StoreRedis:
+		c.secret("sessions.redis", s.Redis)
+	case s.Redis != Secret{}:
+		c.fail("sessions.redis", "has no meaning without store: %s", StoreRedis)
+	}
+	seen := map[string]bool{f.Node: true}
+	for i, p := range f.Peers {
+		at := fmt.Sprintf("peers[%d]", i)
+		c.match(at+".node", p.Node, nameExpr)
+		if seen[p.Node] {
+			c.fail(at+".node", "%q is this node or listed twice", p.Node)
+		}
+		seen[p.Node] = true
+		if u, err := url.Parse(p.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			c.fail(at+".url", "must be an http or https URL without user, query or fragment")
+		}
+	}
+	if len(f.Peers) > 0 && f.Node == "" {
+		c.fail("peers", "need this node to have a name: set node")
 	}
 }
 

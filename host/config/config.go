@@ -15,6 +15,8 @@ type File struct {
 	// provider; Node names this machine for backends that keep sandboxes on it.
 	Deployment string `yaml:"deployment"`
 	Node       string `yaml:"node"`
+	// Peers are the other nodes, which are asked about their own sandboxes.
+	Peers []Peer `yaml:"peers"`
 	// BrandOrg is the organisation that service keys act for.
 	BrandOrg string `yaml:"brand_org"`
 	// StrictDigests refuses plugins whose manifest pins no digest.
@@ -85,12 +87,37 @@ type Limits struct {
 	Files     Count    `yaml:"files"`
 }
 
-// Sessions are the clocks of sessions; see session.Clocks.
+// Kinds of session store.
+const (
+	StoreMemory = "memory"
+	StoreSQLite = "sqlite"
+	StoreRedis  = "redis"
+)
+
+// RedisVariable holds the address of the session store unless the file names
+// another place.
+const RedisVariable = "CAISSON_REDIS_URL"
+
+// Sessions are the clocks of sessions (see session.Clocks), and where replicas
+// agree on who has which sandbox.
 type Sessions struct {
 	TTL          Duration `yaml:"ttl"`
 	Idle         Duration `yaml:"idle"`
 	UnusedUpload Duration `yaml:"unused_upload"`
 	Sweep        Duration `yaml:"sweep"`
+	// Grace protects new sandboxes from being taken for forgotten ones.
+	Grace Duration `yaml:"grace"`
+	// Store is StoreMemory, StoreSQLite (a file in the data directory) or StoreRedis.
+	Store string `yaml:"store"`
+	// Redis says where the URL of the server is, which may hold a password.
+	Redis Secret `yaml:"redis"`
+}
+
+// Peer is another replica of the deployment.
+type Peer struct {
+	// Node is the replica's own name, URL where it answers.
+	Node string `yaml:"node"`
+	URL  string `yaml:"url"`
 }
 
 // Requests bound what a caller may send to run.
@@ -208,6 +235,7 @@ func defaults() File {
 		Drain:      Duration(30 * time.Second),
 		Policies:   []Policy{{Plugin: "limits"}},
 		Languages:  []string{"languages"},
+		Sessions:   Sessions{Store: StoreMemory},
 		Admission:  Admission{ServiceKeys: []ServiceKey{{ID: "env", KeyEnv: KeyVariable}}},
 		Billing:    Billing{Ledger: LedgerSQLite},
 	}
@@ -222,6 +250,9 @@ func (f *File) complete() {
 		if f.Backends[i].ID == "" {
 			f.Backends[i].ID = f.Backends[i].Plugin
 		}
+	}
+	if f.Sessions.Store == StoreRedis && f.Sessions.Redis == (Secret{}) {
+		f.Sessions.Redis.Env = RedisVariable
 	}
 	if f.DefaultBackend == "" && len(f.Backends) == 1 {
 		f.DefaultBackend = f.Backends[0].ID

@@ -105,6 +105,12 @@ func everyMemberSet(t *testing.T, path string, v reflect.Value) {
 		}
 		everyMemberSet(t, path, v.Elem())
 	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[config.Secret]() { // in one of two places
+			if v.IsZero() {
+				t.Errorf("%s is not in the example", path)
+			}
+			return
+		}
 		for i := range v.NumField() {
 			everyMemberSet(t, path+"."+v.Type().Field(i).Name, v.Field(i))
 		}

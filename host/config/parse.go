@@ -178,6 +178,7 @@ func (f *File) resolve(dir string) {
 	}
 	abs(&f.Data)
 	abs(&f.Billing.Path)
+	abs(&f.Sessions.Redis.File)
 	for i := range f.Plugins.Dirs {
 		abs(&f.Plugins.Dirs[i])
 	}
