@@ -8,56 +8,13 @@ import (
 	"strings"
 
 	"github.com/caisson-run/caisson/plugins/docker/internal/engine"
+	"github.com/caisson-run/caisson/plugins/docker/internal/languages"
 	"github.com/caisson-run/caisson/plugins/docker/internal/settings"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
-// labelLanguages is what an image says it runs: LANGUAGE=TOOLCHAIN@VERSION, apart by
-// spaces. Those of plugins/docker/images prove it when they are built.
-const labelLanguages = "run.caisson.languages"
-
-// full are the toolchains of the full image, which stand in where an image says
-// nothing.
-var full = []backend.LanguageSupport{
-	{ID: "py", Toolchain: "cpython"},
-	{ID: "js", Toolchain: "node"},
-	{ID: "ts", Toolchain: "esbuild"},
-	{ID: "c", Toolchain: "gcc"},
-	{ID: "cpp", Toolchain: "gcc"},
-	{ID: "java", Toolchain: "openjdk"},
-	{ID: "php", Toolchain: "php"},
-	{ID: "rs", Toolchain: "rustc"},
-	{ID: "go", Toolchain: "go"},
-	{ID: "d", Toolchain: "ldc2"},
-	{ID: "f90", Toolchain: "gfortran"},
-	{ID: "r", Toolchain: "rscript"},
-	{ID: "bash", Toolchain: "bash"},
-	{ID: "rb", Toolchain: "ruby"},
-	{ID: "sql", Toolchain: "sqlite"},
-}
-
 // presumed is what the plugin offers before an image was looked at.
-func presumed() []backend.LanguageSupport { return slices.Clone(full) }
-
-// parseLanguages reads an image's label: what it says, and what else there could be as
-// missing. Words that are none are left out: labels are anybody's text.
-func parseLanguages(label string) []backend.LanguageSupport {
-	var out []backend.LanguageSupport
-	for _, word := range strings.Fields(label) {
-		id, what, ok := strings.Cut(word, "=")
-		toolchain, version, _ := strings.Cut(what, "@")
-		if ok && id != "" && toolchain != "" && len(word) <= 100 && len(out) < 100 {
-			out = append(out, backend.LanguageSupport{ID: id, Toolchain: toolchain, Version: version})
-		}
-	}
-	for _, l := range full {
-		if !slices.ContainsFunc(out, func(o backend.LanguageSupport) bool { return o.ID == l.ID }) {
-			l.Missing = "the image has none; use one that does"
-			out = append(out, l)
-		}
-	}
-	return out
-}
+func presumed() []backend.LanguageSupport { return languages.Known() }
 
 // probe looks at an engine and an image, and changes neither.
 func (b *Backend) probe(ctx context.Context, c *config) (backend.ProbeReport, error) {
@@ -67,7 +24,7 @@ func (b *Backend) probe(ctx context.Context, c *config) (backend.ProbeReport, er
 		if ctx.Err() != nil || !errors.As(err, &e) {
 			return backend.ProbeReport{}, err
 		}
-		return backend.ProbeReport{Detail: e.Message}, nil
+		return backend.ProbeReport{Detail: e.Message, Languages: languages.Missing(e.Message, nil)}, nil
 	}
 	info, err := c.eng.Info(ctx)
 	if err != nil {
@@ -103,12 +60,12 @@ func (b *Backend) probe(ctx context.Context, c *config) (backend.ProbeReport, er
 	if err != nil {
 		return no(engine.Fail(ctx, op, backend.SubjectTemplate, err))
 	}
-	report := backend.ProbeReport{OK: true, Languages: presumed()}
-	if label, ok := imageLabel(got, labelLanguages); ok {
-		report.Languages = parseLanguages(label)
-	} else {
-		detail = append(detail, "the image does not say what it runs")
+	var labels map[string]string
+	if got.Config != nil {
+		labels = got.Config.Labels
 	}
-	report.Detail = strings.Join(detail, "; ")
-	return report, nil
+	detail = append(detail, fmt.Sprintf("image %q of %d MB", c.set.Image, got.Size/1e6))
+	return backend.ProbeReport{
+		OK: true, Detail: strings.Join(detail, "; "), Languages: languages.Of(c.set.Image, c.set.Languages, labels),
+	}, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/docker/internal/languages"
 )
 
 // Networks that a container may have. Anything else, the engine's "host" and
@@ -49,19 +51,20 @@ type Settings struct {
 	TLSCert string `json:"tls_cert"`
 	TLSKey  string `json:"tls_key"`
 
-	Image   string            `json:"image"`
-	Images  map[string]string `json:"images"`
-	Pull    string            `json:"pull"`
-	User    string            `json:"user"`
-	Memory  int64             `json:"memory_mib"`
-	CPUs    float64           `json:"cpus"`
-	PIDs    int64             `json:"pids"`
-	Disk    int64             `json:"disk_mib"`
-	Network string            `json:"network"`
-	Runtime string            `json:"runtime"`
-	Agent   string            `json:"agent"`
-	Pool    int               `json:"pool"`
-	Volumes bool              `json:"volumes"`
+	Image     string            `json:"image"`
+	Languages string            `json:"languages"` // of Image, in place of its label
+	Images    map[string]string `json:"images"`
+	Pull      string            `json:"pull"`
+	User      string            `json:"user"`
+	Memory    int64             `json:"memory_mib"`
+	CPUs      float64           `json:"cpus"`
+	PIDs      int64             `json:"pids"`
+	Disk      int64             `json:"disk_mib"`
+	Network   string            `json:"network"`
+	Runtime   string            `json:"runtime"`
+	Agent     string            `json:"agent"`
+	Pool      int               `json:"pool"`
+	Volumes   bool              `json:"volumes"`
 
 	MaxSandboxes int   `json:"max_sandboxes"`
 	MaxSnapshots int   `json:"max_snapshots"`
@@ -164,6 +167,9 @@ func (s Settings) check() error {
 		if err := checkImage("images", image); err != nil {
 			return err
 		}
+	}
+	if _, err := languages.Parse(s.Languages); err != nil {
+		return fmt.Errorf("languages: %w", err)
 	}
 	return s.checkHost()
 }
