@@ -120,7 +120,7 @@ func controlKind(class Class, r *Reply) backend.Kind {
 		return backend.KindUnavailable
 	case s == 429, s == 507:
 		return backend.KindCapacity
-	case s == 503 && (r.Code == "sandbox_capacity_unavailable" || r.Code == "sandbox_no_compatible_node"):
+	case (s == 502 || s == 503) && (r.Code == "sandbox_capacity_unavailable" || r.Code == "sandbox_no_compatible_node"):
 		return backend.KindCapacity
 	case s >= 500:
 		return backend.KindUnavailable // also with "not found" in its text
