@@ -71,6 +71,13 @@ func New(o Options) *Client {
 	return &Client{o: o}
 }
 
+// WithSleep returns a client that waits otherwise.
+func (c *Client) WithSleep(sleep func(ctx context.Context, d time.Duration) error) *Client {
+	o := c.o
+	o.Sleep = sleep
+	return &Client{o: o}
+}
+
 // Sleep waits as the options say.
 func (c *Client) Sleep(ctx context.Context, d time.Duration) error { return c.o.Sleep(ctx, d) }
 

@@ -342,3 +342,10 @@ func newToken(kind string) string {
 	_, _ = rand.Read(b[:])
 	return fmt.Sprintf("%s_%x", kind, b)
 }
+
+// Now is the server's clock.
+func (s *Server) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
+}

@@ -49,8 +49,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.violation("%s %s carries %s, which is the data plane's", r.Method, r.URL.Path, name)
 		}
 	}
-	s.Script.Wrap(s.mux).ServeHTTP(w, r)
+	s.Script.Wrap(http.HandlerFunc(s.answer)).ServeHTTP(w, r)
 }
+
+// answer does what is asked and then says so: an answer that a fault holds back must
+// not hold what others need.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	b := &buffered{header: w.Header(), status: http.StatusOK}
+	s.mux.ServeHTTP(b, r)
+	w.WriteHeader(b.status)
+	_, _ = w.Write(b.body.Bytes())
+}
+
+// buffered keeps an answer.
+type buffered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *buffered) Header() http.Header         { return b.header }
+func (b *buffered) WriteHeader(status int)      { b.status = status }
+func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }
 
 func (s *Server) violation(format string, args ...any) { s.o.Violation(fmt.Sprintf(format, args...)) }
 

@@ -170,6 +170,9 @@ func (b *Backend) DialPort(ctx context.Context, ref backend.Ref, port int) (net.
 	if err != nil {
 		return nil, err
 	}
+	if port < 1 || port > 65535 {
+		return nil, b.fail(op, backend.KindInvalidRequest, "port %d is none between 1 and 65535", port)
+	}
 	if err := c.running(ctx, op, ref.ID); err != nil {
 		return nil, err
 	}

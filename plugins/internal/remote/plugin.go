@@ -29,8 +29,9 @@ type Plugin struct {
 	// keeps them in memory.
 	Dir string
 	Log hclog.Logger
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	// Now is the clock and Sleep waits; nil means those of the system.
+	Now   func() time.Time
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Config is one named config, as a plugin read it.
@@ -175,6 +176,9 @@ func (b *Backend) open(op, id string, raw json.RawMessage) (*config, error) {
 	parsed, err := b.p.Open(raw)
 	if err != nil {
 		return nil, b.invalidConfig(op, err)
+	}
+	if b.p.Sleep != nil {
+		parsed.API = parsed.API.WithSleep(b.p.Sleep)
 	}
 	c := &config{Config: parsed, b: b, id: id, raw: bytes.Clone(raw), traits: parsed.Dialect.Traits()}
 	c.records = records{dir: b.p.Dir, config: id}
