@@ -81,7 +81,7 @@ generate: need-go ## write the generated code again
 	tools/generate.sh
 
 clean: ## remove what was built and installed here; data stays
-	rm -rf bin tools/node_modules $(NPM)/node_modules $(NPM)/*/node_modules $(NPM)/cpython plugins/exec/clienttest/testdata/node_modules
+	rm -rf bin tools/node_modules $(NPM)/node_modules $(NPM)/*/node_modules $(NPM)/cpython $(CLIENTS:%=%/node_modules)
 
 ## Packages from npm ----------------------------------------------------------
 
@@ -89,7 +89,7 @@ clean: ## remove what was built and installed here; data stays
 # package runs. The copy of the lock file is written last: an interrupted
 # installation is repeated.
 NPM     := plugins/wasm/packs
-CLIENTS := plugins/exec/clienttest/testdata
+CLIENTS := plugins/exec/clienttest/testdata plugins/internal/envdfake/clienttest/testdata
 
 need-npm = command -v node >/dev/null && command -v npm >/dev/null || { \
 	echo "npm is missing: install node 20 or later with npm; it fetches the language interpreters" >&2; exit 1; }
@@ -100,7 +100,7 @@ need-npm = command -v node >/dev/null && command -v npm >/dev/null || { \
 	@cd $* && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@cp $*/package-lock.json $@
 
-clients: $(CLIENTS)/node_modules/.installed ## fetch the published clients that tests drive
+clients: $(CLIENTS:%=%/node_modules/.installed) ## fetch the published clients that tests drive
 
 # The files of each pack, below the directory of packs. Of the packages, only these
 # go to bin. The backend checks their digests again before it runs them.

@@ -42,11 +42,11 @@ func TestControl(t *testing.T) {
 		internal                           = backend.KindInternal
 	)
 	for _, row := range []struct {
-		name                                          string
-		status                                        int
-		kind, body                                    string
+		name                                         string
+		status                                       int
+		kind, body                                   string
 		create, sandbox, listing, template, snapshot backend.Kind
-		gone                                          bool // for the class of sandbox
+		gone                                         bool // for the class of sandbox
 	}{
 		{"invalid", 400, asJSON, said(400, "Timeout cannot be greater than 24 hours"), invalid, invalid, invalid, invalid, invalid, false},
 		{"invalid, plain text", 422, asText, "Failed to deserialize the JSON body", invalid, invalid, invalid, invalid, invalid, false},
