@@ -199,3 +199,36 @@ func (h *Host) Managed() (*session.Resolver, error) {
 
 // SessionStore describes where bindings are kept.
 func (h *Host) SessionStore() binding.Report { return h.keeping.report }
+
+// AllSessions lists the sandboxes of the deployment, of every tenant and kind, without
+// waking any: for operators. A backend that cannot be asked is an error beside what
+// the others answered.
+func (h *Host) AllSessions(ctx context.Context) ([]backend.Sandbox, error) {
+	return h.keeping.minted.List(ctx, "")
+}
+
+// EndSession ends a session of any tenant by the id that AllSessions shows, for
+// operators. It returns session.ErrNotFound for one that is not there.
+func (h *Host) EndSession(ctx context.Context, id string) error {
+	list, err := h.AllSessions(ctx)
+	for _, sb := range list {
+		m := sb.Metadata
+		switch name := m.Labels[session.LabelSession]; {
+		case m.Session != id:
+		case name == "":
+			return h.keeping.minted.End(ctx, session.Owner{Tenant: m.Tenant}, id)
+		case h.keeping.managed == nil:
+			return h.keeping.unmanaged
+		default:
+			manager, err := h.keeping.managed.Resolve(ctx, m.Tenant, sb.Config)
+			if err != nil {
+				return err
+			}
+			return manager.Destroy(ctx, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return session.ErrNotFound
+}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/datadir"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/deployment"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/server"
@@ -80,6 +81,9 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	if s.Sessions.Store == config.StoreRedis && source != datadir.SecretVariable {
+		return fmt.Errorf("replicas that share a session store need the same secret: set %s to 16 or more random bytes on each of them", datadir.SecretVariable)
+	}
 	log.Debug("deployment secret read", "source", source)
 	o := deployment.Options{
 		File: s.File, DataDir: data.Path(), LedgerPath: s.ledgerPath(),
@@ -104,6 +108,12 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 		}
 		return errors.Join(err, srv.Shutdown(cut))
 	}
+	operators, err := admin.Serve(ctx, data.Path(), d.Host, log.Named("admin"))
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		return errors.Join(err, srv.Shutdown(cut), d.Close(closing))
+	}
 	srv.Ready()
 	log.Info("serving", "address", "http://"+l.Addr().String(), "data", data.Path())
 	a.warn(log, d)
@@ -125,7 +135,7 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 	}
 	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := d.Close(closing); err != nil {
+	if err := errors.Join(operators.Close(), d.Close(closing)); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
 	log.Info("stopped")

@@ -111,7 +111,12 @@ func Serve(ctx context.Context, o Options, router host.Router) (_ *Deployment, e
 	}
 	d.closers = append(d.closers, func(context.Context) error { return a.Close() })
 	platform.Admission = a
-	if err := d.open(ctx, o, platform); err != nil {
+	store, err := OpenStore(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, func(context.Context) error { return store.Close() })
+	if err := d.open(ctx, o, platform, o.sessions(store)); err != nil {
 		return nil, err
 	}
 	return d, d.Host.Mount(ctx, d.Exec.Entry())
@@ -137,11 +142,11 @@ func Local(ctx context.Context, o Options) (_ *Deployment, err error) {
 	if o.Keys, err = identity.NewKeys(secret); err != nil {
 		return nil, err
 	}
-	return d, d.open(ctx, o, host.Platform{Billing: host.Free, Log: o.Log})
+	return d, d.open(ctx, o, host.Platform{Billing: host.Free, Log: o.Log}, host.SessionOptions{})
 }
 
 // open opens host and entry.
-func (d *Deployment) open(ctx context.Context, o Options, platform host.Platform) error {
+func (d *Deployment) open(ctx context.Context, o Options, platform host.Platform, sessions host.SessionOptions) error {
 	c, err := o.File.Host(o.LookupEnv)
 	if err != nil {
 		return err
@@ -150,7 +155,7 @@ func (d *Deployment) open(ctx context.Context, o Options, platform host.Platform
 		Platform: platform, Config: c,
 		PluginDirs: o.PluginDirs, DataDir: o.DataDir, CacheDir: o.CacheDir,
 		Keys: o.Keys, Deployment: o.File.Deployment, Node: o.File.Node,
-		StrictDigests: o.File.StrictDigests,
+		StrictDigests: o.File.StrictDigests, Sessions: sessions,
 	})
 	if err != nil {
 		return err

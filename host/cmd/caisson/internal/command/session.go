@@ -1,0 +1,220 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
+	"github.com/urfave/cli/v3"
+)
+
+func (a *app) sessionCommand() *cli.Command {
+	asJSON := &cli.BoolFlag{Name: "json", Usage: "print JSON"}
+	return &cli.Command{
+		Name:  "session",
+		Usage: "look after the sandboxes of a running server",
+		Description: "A session is a sandbox, so the backends are asked and nothing is woken. These\n" +
+			"commands talk to the server that holds the data directory, over a socket in it\n" +
+			"that only the server's user may open.",
+		Commands: []*cli.Command{
+			{
+				Name: "list", Usage: "list sessions, the oldest first",
+				Description: "With --json one object a line.",
+				Flags: commonFlags(
+					&cli.StringFlag{Name: "org", Usage: "only of this `ORG`"},
+					&cli.StringFlag{Name: "backend", Usage: "only on the backend with this `ID`"},
+					asJSON,
+				),
+				Action: a.sessionList,
+			},
+			{
+				Name: "show", Usage: "show one session", ArgsUsage: "ID",
+				Flags: commonFlags(asJSON), Action: a.sessionShow,
+			},
+			{
+				Name: "end", Usage: "end sessions and delete what is in them", ArgsUsage: "ID...",
+				Flags: commonFlags(), Action: a.sessionEnd,
+			},
+			{
+				Name: "sweep", Usage: "end what outlived its clocks and delete what no session has, now",
+				Description: "The server does this by itself every sessions.sweep (1m).",
+				Flags:       commonFlags(asJSON), Action: a.sessionSweep,
+			},
+		},
+		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },
+	}
+}
+
+// withServer talks to the server of the deployment.
+func (a *app) withServer(cmd *cli.Command, f func(*admin.Client) error) error {
+	s, err := a.settings(cmd)
+	if err != nil {
+		return err
+	}
+	c, err := admin.Dial(s.Data)
+	if err == nil {
+		defer c.Close()
+		err = f(c)
+	}
+	if errors.Is(err, admin.ErrNoServer) {
+		return fmt.Errorf("%w: %s; start it, or name another with --data", err, s.Data)
+	}
+	return err
+}
+
+// sessions lists what there is, the oldest first.
+func (a *app) sessions(ctx context.Context, c *admin.Client) (admin.Sessions, error) {
+	out, err := c.List(ctx)
+	slices.SortFunc(out.Sessions, func(x, y admin.Session) int {
+		if n := x.Created.Compare(y.Created); n != 0 {
+			return n
+		}
+		return strings.Compare(x.ID, y.ID)
+	})
+	return out, err
+}
+
+func (a *app) sessionList(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd); err != nil {
+		return err
+	}
+	return a.withServer(cmd, func(c *admin.Client) error {
+		out, err := a.sessions(ctx, c)
+		if err != nil {
+			return err
+		}
+		list := slices.DeleteFunc(out.Sessions, func(s admin.Session) bool {
+			org, on := cmd.String("org"), cmd.String("backend")
+			return (org != "" && s.Org != org) || (on != "" && s.Config != on)
+		})
+		if cmd.Bool("json") {
+			e := json.NewEncoder(a.Stdout)
+			for _, s := range list {
+				if err := e.Encode(s); err != nil {
+					return err
+				}
+			}
+			return incomplete(out.Failed)
+		}
+		w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tORG\tORIGIN\tBACKEND\tSTATE\tAGE\tIDLE\tNAME")
+		for _, s := range list {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Org, s.Origin, s.Config, s.State, since(s.Created), since(s.LastActive), s.Name)
+		}
+		return errors.Join(w.Flush(), incomplete(out.Failed))
+	})
+}
+
+// incomplete turns what a server could not find out into an error.
+func incomplete(why string) error {
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("incomplete: %s", why)
+}
+
+// since is how long ago t was, in whole seconds.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return "?"
+	}
+	return max(time.Since(t), 0).Truncate(time.Second).String()
+}
+
+func (a *app) sessionShow(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd, "ID"); err != nil {
+		return err
+	}
+	id := cmd.Args().First()
+	return a.withServer(cmd, func(c *admin.Client) error {
+		out, err := a.sessions(ctx, c)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(out.Sessions, func(s admin.Session) bool { return s.ID == id })
+		if at < 0 {
+			return errors.Join(fmt.Errorf("session %q: %w", id, admin.ErrNotFound), incomplete(out.Failed))
+		}
+		s := out.Sessions[at]
+		if cmd.Bool("json") {
+			return printJSON(a.Stdout, s)
+		}
+		w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+		for _, row := range [][2]string{
+			{"id", s.ID},
+			{"name", s.Name},
+			{"organisation", s.Org},
+			{"user", s.User},
+			{"made by", s.Origin},
+			{"backend", s.Config},
+			{"sandbox", s.Sandbox},
+			{"state", string(s.State)},
+			{"created", moment(s.Created)},
+			{"last active", moment(s.LastActive)},
+			{"expires", moment(s.Expires)},
+		} {
+			if row[1] != "" {
+				fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+			}
+		}
+		return w.Flush()
+	})
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.RFC3339)
+}
+
+func (a *app) sessionEnd(ctx context.Context, cmd *cli.Command) error {
+	if !cmd.Args().Present() {
+		return usagef(cmd, "got no arguments, want ID...")
+	}
+	return a.withServer(cmd, func(c *admin.Client) error {
+		var errs []error
+		for _, id := range cmd.Args().Slice() {
+			err := c.End(ctx, id)
+			if errors.Is(err, admin.ErrNoServer) {
+				return err
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("session %q: %w", id, err))
+				continue
+			}
+			if _, err := fmt.Fprintln(a.Stdout, "ended "+id); err != nil {
+				return err
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func (a *app) sessionSweep(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd); err != nil {
+		return err
+	}
+	return a.withServer(cmd, func(c *admin.Client) error {
+		r, err := c.Sweep(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case cmd.Bool("json"):
+			err = printJSON(a.Stdout, r)
+		case r.Sessions.Elsewhere:
+			_, err = fmt.Fprintln(a.Stdout, "another replica is sweeping")
+		default:
+			_, err = fmt.Fprintf(a.Stdout, "sessions of runs: %d, ended %d\nsessions of the platform: %d, bound again %d, protected %d, deleted %d; bindings dropped %d\n",
+				r.Sessions.Seen, r.Sessions.Ended, r.Sandboxes.Seen, r.Sandboxes.Adopted, r.Sandboxes.Protected, r.Sandboxes.Reaped, r.Sandboxes.Unbound)
+		}
+		return errors.Join(err, incomplete(r.Failed))
+	})
+}
