@@ -51,14 +51,17 @@ const (
 )
 
 // Confine gives up everything but what the agent needs, for every thread and for what it
-// will start: the bounding set, inheritable and ambient capabilities, supplementary
-// groups, new privileges and being traced. It fails unless all of that is so.
+// will start: the bounding set, ambient capabilities, supplementary groups, new privileges and being traced. It fails unless all of that is so.
 func Confine() error {
 	if err := unix.Setgroups(nil); err != nil {
 		return fmt.Errorf("give up supplementary groups: %w", err)
 	}
 	if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
 		return fmt.Errorf("refuse new privileges: %w", err)
+	}
+	// Nothing can become inheritable that is not in the bounding set any more.
+	if err := setCaps(agentCaps | 1<<capSetPCap); err != nil {
+		return fmt.Errorf("keep CAP_KILL, CAP_SETGID, CAP_SETUID and, for now, CAP_SETPCAP: %w", err)
 	}
 	for c := range lastCap + 1 {
 		in, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_READ, uintptr(c), 0)
@@ -69,7 +72,7 @@ func Confine() error {
 			continue
 		}
 		if err := allThreads(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(c), 0); err != nil {
-			return fmt.Errorf("empty the bounding set (needs CAP_SETPCAP until it is done): %w", err)
+			return fmt.Errorf("empty the bounding set: %w", err)
 		}
 	}
 	_ = allThreads(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0) // older kernels have none

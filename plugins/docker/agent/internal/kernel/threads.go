@@ -20,12 +20,13 @@ func allThreads(call, a, b, c uintptr) error {
 	return nil
 }
 
-// setCaps makes mask the permitted and effective capabilities of every thread, and
-// nothing the inheritable ones.
+// setCaps makes mask the permitted and effective capabilities of every thread, and those
+// that the agent keeps the inheritable ones. They are inheritable for launchers only, which give them up: with an empty
+// bounding set nothing else would leave them any.
 func setCaps(mask uint64) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{
-		{Effective: uint32(mask), Permitted: uint32(mask)},
+		{Effective: uint32(mask), Permitted: uint32(mask), Inheritable: agentCaps},
 		{Effective: uint32(mask >> 32), Permitted: uint32(mask >> 32)},
 	}
 	err := allThreads(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)

@@ -126,7 +126,7 @@ func become(s *Spec, fds []int) *Error {
 	unix.Umask(0o002)
 	check("group", raw(unix.SYS_SETRESGID, s.GID))
 	check("user", raw(unix.SYS_SETRESUID, s.UID))
-	check("capabilities", noCaps())
+	check("capabilities", dropCaps())
 	if !check("dir", unix.Chdir(s.Dir)) {
 		return failed
 	}
@@ -141,10 +141,13 @@ func raw(call uintptr, id int) error {
 	return nil
 }
 
-// noCaps fails unless this thread has given up every capability and can get none.
-func noCaps() error {
+// dropCaps fails unless this thread has given up every capability and can get none.
+func dropCaps() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
+	if err := unix.Capset(&header, &data[0]); err != nil {
+		return err
+	}
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return err
 	}
