@@ -57,6 +57,7 @@ type Backend struct {
 	boxes   map[string]*box // by the id of the container
 
 	sessions keyed
+	nobodys  names // of containers that are being made or wait
 	agents   agentFiles
 }
 

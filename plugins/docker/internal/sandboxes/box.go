@@ -35,11 +35,14 @@ type box struct {
 	user   string
 	socket string // the directory on this machine that is mounted, if any
 
+	// first is the name that it was made under, if this process made it.
+	first string
 	// pooled says that it waited for its session, and filed that its record is in it.
 	pooled bool
 	filed  atomic.Bool
 
 	others atomic.Int64
+	pipe   atomic.Pointer[engine.Pipe] // the last one to the agent
 	active atomic.Int64 // unix nanoseconds of the last use, 0 for none
 	// ready says that the container runs, as far as the engine told since.
 	ready atomic.Bool
@@ -210,7 +213,7 @@ func (x *box) agent(ctx context.Context, op string) (*agentclient.Client, error)
 	if err := x.standing(ctx, op); err != nil {
 		return nil, err
 	}
-	x.b.o.Log.Warn("a container works without its agent, slower", "container", x.container[:12], "error", err)
+	x.b.o.Log.Warn("a container works without its agent, slower", "container", x.container[:12], "error", err, "relay", x.said())
 	x.mu.Lock()
 	x.without = x.b.o.Now().Add(retryAgent)
 	x.mu.Unlock()
@@ -287,9 +290,22 @@ func (x *box) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if x.socket != "" {
 		return x.dialSocket(ctx)
 	}
-	return x.c.eng.Open(ctx, engine.Command{
+	pipe, err := x.c.eng.Open(ctx, engine.Command{
 		Container: x.container, User: "0:0", Dir: "/", Argv: agentclient.RelayCommand(x.build),
 	})
+	if err != nil {
+		return nil, err
+	}
+	x.pipe.Store(pipe)
+	return pipe, nil
+}
+
+// said is what the relay complained of last.
+func (x *box) said() string {
+	if pipe := x.pipe.Load(); pipe != nil {
+		return pipe.Said()
+	}
+	return ""
 }
 
 // socketName is the agent's socket in the mounted directory.

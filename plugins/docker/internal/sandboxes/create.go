@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -173,6 +174,7 @@ func (b *Backend) adopt(ctx context.Context, op string, c *config, x *box, r rec
 		b.store.forget(x.container)
 		return nil, engine.Fail(ctx, op, backend.SubjectSandbox, err)
 	}
+	b.nobodys.drop(x.first)
 	x.own(r)
 	// The renaming itself is heard of as well.
 	x.settle(before)
@@ -252,14 +254,22 @@ func (b *Backend) make(ctx context.Context, op string, c *config, s shape, more 
 	}
 	name = newPrefix + name
 	cc, hc, nc := containerConfig(s, info, labels, socket)
+	b.nobodys.add(name)
 	// Whether the engine has made it is not known when the answer is lost: the name is.
 	defer func() {
 		if err != nil {
 			b.discard(ctx, c, name)
+			b.nobodys.drop(name)
 			b.removeSocketDir(labels[labelSocket])
 		}
 	}()
-	made, err := c.eng.API.ContainerCreate(ctx, cc, hc, nc, nil, name)
+	// An engine goes on making what nobody waits for any more: it is waited for.
+	whole, cancel := engine.Short(context.WithoutCancel(ctx))
+	made, err := c.eng.API.ContainerCreate(whole, cc, hc, nc, nil, name)
+	cancel()
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -269,7 +279,36 @@ func (b *Backend) make(ctx context.Context, op string, c *config, s shape, more 
 	if err := c.eng.API.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
 		return nil, fail(err)
 	}
-	return b.boxOf(c, made.ID, s.Agent, labels), nil
+	x := b.boxOf(c, made.ID, s.Agent, labels)
+	x.first = name
+	return x, nil
+}
+
+// names is a set of the first names of this process's containers.
+type names struct {
+	mu  sync.Mutex
+	set map[string]bool
+}
+
+func (n *names) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.set == nil {
+		n.set = make(map[string]bool)
+	}
+	n.set[name] = true
+}
+
+func (n *names) drop(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.set, name)
+}
+
+func (n *names) has(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.set[name]
 }
 
 // discard removes a container that is nobody's, by id or name, whether or not the
@@ -280,6 +319,9 @@ func (b *Backend) discard(ctx context.Context, c *config, container string) {
 	got, err := c.eng.API.ContainerInspect(ctx, container)
 	if engine.IsAbsent(err) {
 		return
+	}
+	if err == nil {
+		b.nobodys.drop(strings.TrimPrefix(got.Name, "/"))
 	}
 	if err == nil && got.Config != nil && got.Config.Labels[labelMaker] == b.owner.maker {
 		err = b.remove(ctx, c, got.ID, got.Config.Labels)

@@ -55,7 +55,7 @@ const (
 	ownDir     = "/.caisson"
 	recordFile = ownDir + "/record.json"
 	socketDir  = ownDir + "/host"
-	programDir = ownDir + "/run"
+	programDir = ownDir + "/plain"
 )
 
 // maxPIDs and so on: what an engine is asked for is never more than it has.

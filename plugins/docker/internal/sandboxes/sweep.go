@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -65,8 +67,16 @@ func (b *Backend) sweep(ctx context.Context) {
 // theirs.
 func (b *Backend) sweepOne(ctx context.Context, c *config, s container.Summary) {
 	if isNew(s.Names) {
-		if !b.owner.lives(s.Labels[labelMaker]) {
-			b.end1(ctx, c, s, "half made by a process that is gone")
+		maker := s.Labels[labelMaker]
+		switch {
+		case maker != b.owner.maker && !b.owner.lives(maker):
+			b.endOne(ctx, c, s, "half made by a process that is gone")
+		case maker == b.owner.maker && !slices.ContainsFunc(s.Names, func(n string) bool { return b.nobodys.has(strings.TrimPrefix(n, "/")) }):
+			// It was made although nobody heard of it, or has become a session's since
+			// it was listed: its name tells.
+			if got, err := c.eng.API.ContainerInspect(ctx, s.ID); err == nil && isNew([]string{got.Name}) {
+				b.endOne(ctx, c, s, "made for a caller who had left")
+			}
 		}
 		return
 	}
@@ -94,7 +104,7 @@ func (b *Backend) sweepOne(ctx context.Context, c *config, s container.Summary) 
 		x.own(r)
 	}
 	if why := b.due(ctx, c, s, r); why != "" {
-		b.end1(ctx, c, s, why)
+		b.endOne(ctx, c, s, why)
 		return
 	}
 	if x != nil && x.pooled && !x.filed.Load() {
@@ -153,7 +163,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-func (b *Backend) end1(ctx context.Context, c *config, s container.Summary, why string) {
+func (b *Backend) endOne(ctx context.Context, c *config, s container.Summary, why string) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
 	if err := b.remove(ctx, c, s.ID, s.Labels); err != nil {
