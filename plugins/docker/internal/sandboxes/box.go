@@ -43,7 +43,7 @@ type box struct {
 
 	others atomic.Int64
 	pipe   atomic.Pointer[engine.Pipe] // the last one to the agent
-	active atomic.Int64 // unix nanoseconds of the last use, 0 for none
+	active atomic.Int64                // unix nanoseconds of the last use, 0 for none
 	// ready says that the container runs, as far as the engine told since.
 	ready atomic.Bool
 

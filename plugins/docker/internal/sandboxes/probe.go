@@ -24,6 +24,11 @@ func (b *Backend) probe(ctx context.Context, c *config) (backend.ProbeReport, er
 		if ctx.Err() != nil || !errors.As(err, &e) {
 			return backend.ProbeReport{}, err
 		}
+		if backend.Retriable(e) {
+			// What the image runs has not changed: a host goes on with what it knows, and
+			// whoever runs something is told that the engine is down.
+			return backend.ProbeReport{Detail: e.Message}, nil
+		}
 		return backend.ProbeReport{Detail: e.Message, Languages: languages.Missing(e.Message, nil)}, nil
 	}
 	info, err := c.eng.Info(ctx)
