@@ -28,7 +28,7 @@ SOURCES := go.mod go.sum $(shell find manifest sdk runtimes host plugins interna
 	\( -name node_modules -o -name testdata -o -path plugins/wasm/packs \) -prune -o \
 	\( -type d -o -type f ! -name '*_test.go' ! -name '*.md' \) -print)
 
-PLUGINS := wasm docker languages limits
+PLUGINS := wasm docker e2b cube languages limits
 MANIFESTS := $(PLUGINS:%=bin/plugins/%/plugin.yaml)
 
 build: bin/caisson $(MANIFESTS) ## write bin/caisson and bin/plugins
@@ -65,6 +65,12 @@ bin/plugins/docker/plugin.yaml: $(SOURCES) | need-go bin/plugins/wasm/plugin.yam
 		list=$$list$${list:+,}$$arch:$$($(call sha256,bin/.build/$$agent)) || exit 1; \
 	done && $(GO) build -ldflags "-s -w -X main.agents=$$list" -o bin/.build/docker ./plugins/docker
 	@$(call install,docker,plugins/docker)
+
+# The remote providers, which share almost all of what they are made of.
+$(patsubst %,bin/plugins/%/plugin.yaml,e2b cube): bin/plugins/%/plugin.yaml: $(SOURCES) | need-go bin/plugins/wasm/plugin.yaml
+	@echo "building bin/plugins/$*"
+	@$(call program,bin/.build/$*,plugins/$*)
+	@$(call install,$*,plugins/$*)
 
 bin/plugins/languages/plugin.yaml: $(SOURCES) | need-go
 	@echo "building bin/plugins/languages"

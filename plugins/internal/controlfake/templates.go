@@ -94,7 +94,7 @@ func (s *Server) inUse(id string) bool {
 func (s *Server) AddTemplate(name, status, reason string, tagged bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &template{id: s.newID("tpl"), names: []string{name}, build: newUUID(), status: status, reason: reason, builds: 1, tagged: tagged}
+	t := &template{id: s.newID("tpl"), names: []string{name}, build: newUUID(), status: status, reason: reason, builds: 1, tagged: tagged, ready: s.now().Add(time.Hour)}
 	s.templates = append(s.templates, t)
 	return t.id
 }

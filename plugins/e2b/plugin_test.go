@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caisson-run/caisson/manifest"
+	"github.com/caisson-run/caisson/plugins/e2b/internal/dialect"
+)
+
+func readManifest(t testing.TB) *manifest.Manifest {
+	t.Helper()
+	text, err := os.ReadFile("plugin.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := manifest.Parse("plugin.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestManifest holds the manifest and the program together.
+func TestManifest(t *testing.T) {
+	m := readManifest(t)
+	if m.Name != name || m.Version != version {
+		t.Errorf("the manifest is of %s %s, the program of %s %s", m.Name, m.Version, name, version)
+	}
+	var caps []string
+	for _, c := range capabilities {
+		caps = append(caps, string(c))
+	}
+	granted := slices.Sorted(slices.Values(m.Capabilities))
+	if slices.Sort(caps); !slices.Equal(caps, granted) {
+		t.Errorf("capabilities %v, in the manifest %v", caps, granted)
+	}
+}
+
+// TestConfigs: what a config may hold. The manifest and the program agree, and no
+// error repeats a value.
+func TestConfigs(t *testing.T) {
+	m := readManifest(t)
+	with := func(member string) string { return `{"api_key":"canary-key","template_id":"base",` + member + `}` }
+	for config, want := range map[string]string{ // what an error has to name; empty is right
+		`{"api_key":"canary-key","template_id":"base"}`:                  "",
+		with(`"template_id":"team/name:tag"`):                            "",
+		with(`"api_url":"https://api.example.com:8443/prefix"`):          "",
+		with(`"api_url":"http://127.0.0.1:3000","allow_private":true`):   "",
+		with(`"languages":[{"id":"py","toolchain":"cpython"}]`):          "",
+		with(`"build":{"name":"x","image":"i"}`):                         "",
+		`{}`:                                                             "api_key",
+		`{"api_key":"canary-key"}`:                                       "template_id",
+		`{"template_id":"base"}`:                                         "api_key",
+		`{"api_key":7}`:                                                  "api_key",
+		with(`"apikey":"canary-key"`):                                    "apikey",
+		with(`"api_url":"http://api.example.com"`):                       "api_url",
+		with(`"api_url":"http://127.0.0.1:3000"`):                        "api_url",
+		with(`"api_url":"https://169.254.169.254","allow_private":true`): "api_url",
+		with(`"api_url":"https://u:canary-key@api.example.com"`):         "api_url",
+		with(`"api_url":"https://api.example.com/?k=canary-key"`):        "api_url",
+		with(`"proxy_url":"https://2130706433","allow_private":true`):    "proxy_url",
+		with(`"proxy_url":"https://gw.example.com/path"`):                "gateway",
+		with(`"sandbox_domain":"-bad-"`):                                 "sandbox_domain",
+		with(`"template_id":"../sandboxes/x"`):                           "template_id",
+		with(`"template_id":"a b"`):                                      "template_id",
+		with(`"timeout_seconds":-1`):                                     "timeout_seconds",
+		with(`"max_timeout_seconds":5`):                                  "max_timeout_seconds",
+		with(`"on_timeout":"explode"`):                                   "on_timeout",
+		with(`"network":"ajar"`):                                         "network",
+		with(`"user":"root; rm"`):                                        "user",
+		with(`"ca_certificate":"no pem"`):                                "ca_certificate",
+		with(`"languages":[{"id":"py"}]`):                                "languages",
+		with(`"build":{"name":"UPPER","image":"i"}`):                     "build",
+		with(`"build":{"name":"x"}`):                                     "image",
+		with(`"build":{"name":"x","image":"i","registry_username":"u"}`): "registry_password",
+		`not json canary-key`:                                            "JSON",
+	} {
+		_, err := dialect.Open(name, json.RawMessage(config))
+		if err == nil { // the data plane has rules of its own
+			err = openConfig(t, config)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary-key") {
+			t.Errorf("%s: the error repeats a value: %v", config, err)
+		}
+		if want == "" {
+			if err := m.ValidateConfig([]byte(config)); err != nil {
+				t.Errorf("the manifest refuses %s: %v", config, err)
+			}
+		}
+	}
+	complete, err := m.CompleteConfig([]byte(`{"api_key":"canary-key","template_id":"base"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dialect.Open(name, complete); err != nil {
+		t.Errorf("with the manifest's defaults, %s: %v", complete, err)
+	}
+}
+
+func openConfig(t *testing.T, config string) error {
+	t.Setenv("CAISSON_PLUGIN_DATA", t.TempDir())
+	b, err := open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.(interface{ Close() error }).Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return b.OpenConfig(t.Context(), "main", json.RawMessage(config))
+}
