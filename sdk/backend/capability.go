@@ -32,6 +32,9 @@ const (
 	CapControl Capability = "control"
 	// CapNetwork: open networks and allow lists are enforced as asked.
 	CapNetwork Capability = "network"
+	// CapTokenOnce: Sandbox.Token comes with Create only, so that whoever loses it
+	// loses the way into the sandbox.
+	CapTokenOnce Capability = "token_once"
 
 	// CapTTLRefresh stands for KeepAliver.
 	CapTTLRefresh Capability = "ttl_refresh"

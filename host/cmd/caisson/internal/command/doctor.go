@@ -15,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/deployment"
 	"github.com/caisson-run/caisson/host/config"
 	"github.com/caisson-run/caisson/host/ledger"
+	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/urfave/cli/v3"
 )
 
@@ -117,7 +118,8 @@ func (a *app) doctor(ctx context.Context, cmd *cli.Command) error {
 	a.checkAdmission(r, s)
 	a.checkBilling(ctx, r, s)
 	a.checkPlugins(ctx, r, s)
-	a.checkHost(ctx, r, s, deployment.Options{
+	store := a.checkSessions(ctx, r, s, log)
+	a.checkHost(ctx, r, s, store, deployment.Options{
 		File: s.File, CacheDir: s.cacheDir(false), PluginDirs: s.pluginDirs, LookupEnv: a.LookupEnv, Log: log,
 	})
 	r.OK = !slices.ContainsFunc(r.Checks, func(c check) bool { return c.State == problem })
@@ -298,7 +300,7 @@ func pluginFix(p host.PluginStatus, dirs []string) string {
 }
 
 // checkHost opens a host of its own, beside the deployment's, and asks it.
-func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment.Options) {
+func (a *app) checkHost(ctx context.Context, r *report, s settings, store binding.Report, o deployment.Options) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	d, err := deployment.Local(ctx, o)
@@ -321,6 +323,7 @@ func (a *app) checkHost(ctx context.Context, r *report, s settings, o deployment
 	r.Settings = settingsInForce(s, d.Exec.Options())
 	for _, b := range s.Backends {
 		r.Backends = append(r.Backends, probe(ctx, r, d.Host, b, b.ID == s.DefaultBackend))
+		s.checkReach(ctx, r, d.Host, b.ID, store)
 	}
 }
 
