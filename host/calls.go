@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/caisson-run/caisson/runtimes/process"
 )
 
@@ -15,21 +13,8 @@ type calls struct{ all, failed atomic.Int64 }
 
 func (c *calls) observe(call process.Call) {
 	c.all.Add(1)
-	if blamed(call.Code) {
+	if call.Blamed {
 		c.failed.Add(1)
-	}
-}
-
-// blamed are the ends of a call that count against the plugin: it crashed, broke
-// the contract, or says that it, or what it stands for, cannot work now. What it
-// says about one sandbox or one request does not count.
-func blamed(code codes.Code) bool {
-	switch code {
-	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss,
-		codes.FailedPrecondition: // how backend.KindUnavailable travels
-		return true
-	default:
-		return false
 	}
 }
 

@@ -16,9 +16,23 @@ type Call struct {
 	Method string
 	// Took is from its beginning to its end, streams included.
 	Took time.Duration
-	// Code is how it ended: codes.OK, codes.Canceled when the caller went away,
-	// codes.Unavailable when the plugin did, and so on.
-	Code codes.Code
+	// Code is how it ended, as gRPC names it: "OK", "Canceled" when the caller went
+	// away, "Unavailable" when the plugin did.
+	Code string
+	// Blamed says that the end counts against the plugin: it crashed, broke the
+	// contract, or says that it, or what it stands for, cannot work now. What it says
+	// about one sandbox or one request does not count.
+	Blamed bool
+}
+
+func blamed(code codes.Code) bool {
+	switch code {
+	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss,
+		codes.FailedPrecondition: // how backend.KindUnavailable travels
+		return true
+	default:
+		return false
+	}
 }
 
 // observer tells a function about every call over a connection.
@@ -35,7 +49,8 @@ func (o observer) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Co
 func (o observer) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	if end, ok := s.(*stats.End); ok {
 		method, _ := ctx.Value(methodKey{}).(string)
-		o(Call{Method: method, Took: end.EndTime.Sub(end.BeginTime), Code: status.Code(end.Error)})
+		code := status.Code(end.Error)
+		o(Call{Method: method, Took: end.EndTime.Sub(end.BeginTime), Code: code.String(), Blamed: blamed(code)})
 	}
 }
 

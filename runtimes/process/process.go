@@ -265,6 +265,9 @@ func (p *Process) watch() {
 	}
 }
 
+// Lines are the last that the plugin logged so far, oldest first, at most 200.
+func (p *Process) Lines() []string { return p.logs.lastLines() }
+
 // Dropped returns how many log lines were dropped because the plugin logged
 // more than its budget.
 func (p *Process) Dropped() int64 { return p.logs.droppedTotal() }

@@ -89,6 +89,12 @@ func (s *Supervisor[U]) Unit(ctx context.Context) (U, error) {
 	}
 }
 
+// Now returns the running unit, if there is one, without waiting.
+func (s *Supervisor[U]) Now() (U, bool) {
+	v := s.view.Load()
+	return v.unit, v.running
+}
+
 // Settled waits while the program starts and says how it is then: whether a start
 // succeeded is known before another is tried. It returns ctx's error when that
 // ends first.

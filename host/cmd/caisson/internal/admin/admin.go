@@ -5,6 +5,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,7 @@ type Host interface {
 	AllSessions(ctx context.Context) ([]backend.Sandbox, error)
 	EndSession(ctx context.Context, id string) error
 	Sweep(ctx context.Context) (host.SweepReport, error)
+	PluginOperator
 }
 
 // Server answers in a data directory.
@@ -104,7 +106,7 @@ func Serve(ctx context.Context, dir string, h Host, log hclog.Logger) (*Server, 
 	// The path may go by way of a descriptor that is gone at the end.
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	s := &Server{
-		http: &http.Server{Handler: routes(h), ReadTimeout: readTimeout, ErrorLog: log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})},
+		http: &http.Server{Handler: routes(h), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, ErrorLog: log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})},
 		done: make(chan struct{}),
 	}
 	go func() {
@@ -159,6 +161,7 @@ func routes(h Host) http.Handler {
 		}
 		reply(w, http.StatusOK, out)
 	})
+	pluginRoutes(mux, h)
 	return mux
 }
 
@@ -209,21 +212,30 @@ func (c *Client) Close() { c.release() }
 
 // List returns every session of the deployment.
 func (c *Client) List(ctx context.Context) (out Sessions, err error) {
-	return out, c.do(ctx, http.MethodGet, "/sessions", &out)
+	return out, c.do(ctx, http.MethodGet, "/sessions", nil, &out)
 }
 
 // End ends a session, or is ErrNotFound.
 func (c *Client) End(ctx context.Context, id string) error {
-	return c.do(ctx, http.MethodDelete, "/sessions/"+url.PathEscape(id), nil)
+	return c.do(ctx, http.MethodDelete, "/sessions/"+url.PathEscape(id), nil, nil)
 }
 
 // Sweep sweeps now.
 func (c *Client) Sweep(ctx context.Context) (out Swept, err error) {
-	return out, c.do(ctx, http.MethodPost, "/sweep", &out)
+	return out, c.do(ctx, http.MethodPost, "/sweep", nil, &out)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, out any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://caisson"+path, nil)
+// do sends in, unless it is nil, and reads the answer into out, unless that is.
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	var sent io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://caisson"+path, sent)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixed is a host with one session and one backend that is down.
-type fixed struct{ ended []string }
+type fixed struct {
+	ended []string
+	PluginOperator
+}
 
 func (f *fixed) AllSessions(context.Context) ([]backend.Sandbox, error) {
 	return []backend.Sandbox{{

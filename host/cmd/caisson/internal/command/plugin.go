@@ -11,27 +11,39 @@ import (
 	"text/tabwriter"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
 	"github.com/urfave/cli/v3"
 )
 
 func (a *app) pluginCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "plugin",
-		Usage: "look at plugins",
-		Commands: []*cli.Command{{
-			Name:  "list",
-			Usage: "list the plugins that are installed",
-			Description: "Nothing is started. The state is that of the files: ok (configured, and serve\n" +
-				"would take its manifest and artifact: digest, imports, modes and owners), unused\n" +
-				"(the same, but nothing asks for it), skipped (another plugin of the name comes\n" +
-				"first) or error. What a plugin needs beside these files, doctor finds out.",
-			Flags: commonFlags(
-				&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-				&cli.BoolFlag{Name: "check", Usage: "exit with 1 when a plugin is broken or a configured one is missing"},
-			),
-			Action: a.pluginList,
-		}},
+		Usage: "look at plugins, and operate those of a running server",
+		Commands: []*cli.Command{
+			a.pluginListCommand(), a.pluginInspectCommand(), a.pluginLogsCommand(),
+			a.pluginSwapCommand(), a.pluginResetCommand(),
+		},
 		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },
+	}
+}
+
+func (a *app) pluginListCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "list",
+		Usage: "list the plugins that are installed",
+		Description: "Nothing is started. Where a server holds the data directory, the states of its\n" +
+			"plugins are told: ready, starting, degraded, backoff, quarantined, unused, skipped\n" +
+			"or error. Otherwise, and with --files, the state is that of the files: ok\n" +
+			"(configured, and serve would take its manifest and artifact: digest, imports,\n" +
+			"modes and owners), unused (the same, but nothing asks for it), skipped (another\n" +
+			"plugin of the name comes first) or error. What a plugin needs beside these files,\n" +
+			"doctor finds out.",
+		Flags: commonFlags(
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "check", Usage: "exit with 1 when a plugin is broken or a configured one is missing"},
+			&cli.BoolFlag{Name: "files", Usage: "look at the files, also where a server runs"},
+		),
+		Action: a.pluginList,
 	}
 }
 
@@ -46,7 +58,17 @@ func (a *app) pluginList(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.plugins(ctx)
+	err = admin.ErrNoServer
+	var list []host.PluginStatus
+	if !cmd.Bool("files") {
+		err = a.withServer(cmd, func(c *admin.Client) (err error) {
+			list, err = c.Plugins(ctx)
+			return err
+		})
+	}
+	if errors.Is(err, admin.ErrNoServer) {
+		list, err = s.plugins(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -58,7 +80,9 @@ func (a *app) pluginList(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	broken := slices.ContainsFunc(list, func(p host.PluginStatus) bool { return p.State == host.PluginError })
+	broken := slices.ContainsFunc(list, func(p host.PluginStatus) bool {
+		return p.State == host.PluginError || p.State == host.PluginBackoff || p.State == host.PluginQuarantined
+	})
 	if cmd.Bool("check") && broken {
 		return errors.New("a plugin is broken or missing")
 	}
