@@ -20,7 +20,10 @@ import (
 )
 
 // two is a host with two sessions, a platform's and a run's.
-type two struct{ ended []string }
+type two struct {
+	admin.PluginOperator // no test of sessions asks for it
+	ended []string
+}
 
 func (t *two) AllSessions(context.Context) ([]backend.Sandbox, error) {
 	now := time.Now()
