@@ -58,12 +58,11 @@ sha256  = { sha256sum $(1) 2>/dev/null || shasum -a 256 $(1); } | cut -d ' ' -f 
 
 bin/plugins/docker/plugin.yaml: $(SOURCES) | need-go bin/plugins/wasm/plugin.yaml
 	@echo "building bin/plugins/docker"
-	@mkdir -p bin/plugins/docker/agent && list= && for arch in $(AGENTS); do \
-		agent=agent/linux-$$arch && \
-		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o bin/.build/$$agent ./plugins/docker/agent && \
-		cp bin/.build/$$agent bin/plugins/docker/$$agent.new && mv bin/plugins/docker/$$agent.new bin/plugins/docker/$$agent && \
-		list=$$list$${list:+,}$$arch:$$($(call sha256,bin/.build/$$agent)) || exit 1; \
+	@list= && for arch in $(AGENTS); do \
+		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o bin/.build/agent/linux-$$arch ./plugins/docker/agent && \
+		list=$$list$${list:+,}$$arch:$$($(call sha256,bin/.build/agent/linux-$$arch)) || exit 1; \
 	done && $(GO) build -ldflags "-s -w -X main.agents=$$list" -o bin/.build/docker ./plugins/docker
+	@rm -rf bin/plugins/docker/agent && mkdir -p bin/plugins/docker && cp -R bin/.build/agent bin/plugins/docker/agent
 	@$(call install,docker,plugins/docker)
 
 # The remote providers, which share almost all of what they are made of.
