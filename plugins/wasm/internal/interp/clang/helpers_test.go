@@ -53,7 +53,7 @@ func toolchain(t testing.TB) *Toolchain {
 		t.Skip(err)
 	}
 	shared = New(Config{
-		Read:     func(name string) ([]byte, error) { return set.ReadPart(packs.Clang, name) },
+		Read:  func(name string) ([]byte, error) { return set.ReadPart(packs.Clang, name) },
 		Cache: codecache.Cache{Dir: filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))}, // that of package interp's tests
 	})
 	if err := shared.Prepare(t.Context(), CommandC); err != nil {

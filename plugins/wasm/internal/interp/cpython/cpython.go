@@ -15,11 +15,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"testing/fstest"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
@@ -45,8 +45,8 @@ type Interpreter struct {
 	machine   *machine.Machine
 	minMemory int64
 
-	command     uint64 // of the snapshot; see snapshot.go
-	snapshotErr error  // why there is none
+	entry       entry // of the snapshot
+	snapshotErr error // why there is none
 }
 
 // New compiles the interpreter and boots it, or takes code and snapshot from the
@@ -93,9 +93,8 @@ func (p *Interpreter) start(ctx context.Context, host machine.Host) error {
 	if err != nil {
 		return err
 	}
-	p.command, err = strconv.ParseUint(string(p.machine.State()), 10, 32)
 	p.minMemory = max(p.minMemory, p.machine.ImageBytes()+startBytes)
-	return err
+	return json.Unmarshal(p.machine.State(), &p.entry)
 }
 
 // identity is what the snapshot depends on besides the module and the command line.

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,8 +20,13 @@ import (
 )
 
 // The snapshot is an interpreter that was booted once, with what programs import
-// most loaded: a run that starts from it skips some 100 ms. Its state is the address
-// of the text that starts a run. See lib/_caisson_runner.py for the other side.
+// most loaded: a run that starts from it skips some 100 ms. See lib/_caisson_runner.py for the other side.
+
+// entry is where a run begins, the state of the image.
+type entry struct {
+	Command uint64 `json:"command"` // a text to run
+	Start   uint64 `json:"start"`   // a function to call
+}
 
 // bytesHeader is what precedes the content of a bytes object on a 32-bit build.
 const bytesHeader = 16
@@ -37,21 +42,22 @@ func (p *Interpreter) boot(ctx context.Context, b *machine.Boot) ([]byte, error)
 		return nil, err
 	}
 	b.World.Walltime = func() (int64, int32) {
-		if bytes.HasPrefix(b.Stdout.Bytes(), []byte("address ")) {
+		if bytes.HasPrefix(b.Stdout.Bytes(), []byte("addresses ")) {
 			panic(takeImage{})
 		}
 		now := time.Now()
 		return now.Unix(), int32(now.Nanosecond())
 	}
 	_, callErr := b.ExportedFunction("_start").Call(ctx)
-	var command uint64
-	if _, err := fmt.Sscanf(b.Stdout.String(), "address %d\n", &command); err != nil || callErr == nil || b.IsClosed() {
+	var at entry
+	if _, err := fmt.Sscanf(b.Stdout.String(), "addresses %d %d\n", &at.Command, &at.Start); err != nil || callErr == nil || b.IsClosed() {
 		return nil, fmt.Errorf("the boot did not get to its end: %w: %s", callErr, b.Stderr.String())
 	}
 	if b.Stderr.Len() > 0 {
 		return nil, fmt.Errorf("the boot complains: %s", b.Stderr.String())
 	}
-	return strconv.AppendUint(nil, command+bytesHeader, 10), nil
+	at.Command += bytesHeader
+	return json.Marshal(at)
 }
 
 // fits reports whether a run can start from the snapshot, and returns its source if
@@ -146,10 +152,17 @@ func (p *Interpreter) runSnapshot(ctx context.Context, r *guest.Run, source []by
 	defer func() { _ = inst.Close(ctx) }()
 	r.Stdin = io.MultiReader(bytes.NewReader(p.frame(r, source)), r.Stdin)
 	r.Begin()
-	_, err = inst.ExportedFunction(p.build.run).Call(r.Context(ctx), p.command, 0)
+	if p.build.call != "" {
+		_, err = inst.ExportedFunction(p.build.call).Call(r.Context(ctx), p.entry.Start)
+	} else {
+		_, err = inst.ExportedFunction(p.build.run).Call(r.Context(ctx), p.entry.Command, 0)
+	}
 	code, exited := guest.Exit(err)
 	if err == nil { // the runner itself ran out of memory and could only return
 		code, exited = 1, true
+		if p.build.call != "" {
+			_, _ = io.WriteString(r.Stderr, "MemoryError\n")
+		}
 	}
 	return r.Outcome(ctx, exited, code, err), nil
 }

@@ -1,7 +1,7 @@
 """Runs one program in an interpreter that was booted before.
 
 The host executes this text once, keeps an image of the memory when it has ended,
-and starts every run from a copy of the image by calling run(). A run ends with
+and starts every run from a copy of the image by calling start(). A run ends with
 os._exit: the frames below it belong to the boot and are not there any more.
 
 What run() does is what the command line `python3 FILE ARGS` would do, in the
@@ -21,6 +21,7 @@ import struct
 import sys
 import time
 import traceback
+import types
 
 # What programs import most. Imported now, it costs them nothing.
 for _name in (
@@ -36,18 +37,46 @@ _BOOT_ENVIRONMENT = 0xFFFFFFFF  # instead of the length of another
 _main = sys.modules["__main__"].__dict__
 _path = None  # where modules are found besides the program's own places
 _modules = None  # names of those that were there before the program
+_newest = None  # the last of them
+_usual = None  # sys.path of most programs
 _names = None  # of the main module before the program
 _environ = None  # the environment of the boot
+_handlers = None  # of logging, before the program
 
 
-def _read(n):
-    b = os.read(0, n)
-    while len(b) < n:
-        part = os.read(0, n - len(b))
+def _receive():
+    """Returns the parts of the job, which begins with their lengths. What follows it is
+    the program's input: the host answers the first read with no more than the job."""
+    b = os.read(0, 0x10000)
+    argv, env, source = struct.unpack("<III", b[:12])
+    env, kept = (0, True) if env == _BOOT_ENVIRONMENT else (env, False)
+    end = 12 + argv + env + source
+    while len(b) < end:
+        part = os.read(0, end - len(b))
         if not part:
             os._exit(125)
         b += part
-    return b
+    env += 12 + argv
+    return b[12 : 12 + argv], None if kept else b[12 + argv : env], b[env:]
+
+
+def _seed_when_used():
+    """Seeds the random numbers of a run when something first looks into the module,
+    which most programs do not. Nothing else has a hold of its generator."""
+    usual, seed, generator = type(random), random.seed, random._inst
+
+    class module(usual):
+        __slots__ = ()
+
+        def __getattribute__(self, name):
+            random.__class__ = usual
+            seed()
+            return getattr(self, name)
+
+    for m in sys.modules.values():
+        if m is not random and any(getattr(v, "__self__", None) is generator for v in list(vars(m).values())):
+            raise RuntimeError(f"{m.__name__} draws random numbers by itself")
+    random.__class__ = module
 
 
 def _unbuffered(fd, errors):
@@ -62,23 +91,27 @@ _streams = (_unbuffered(1, sys.stdout.errors), _unbuffered(2, "backslashreplace"
 
 
 def _prepare(argv, env):
-    own = ()
+    own = None
     if env is not None:  # else that of the boot
         for name in _environ.keys() - env.keys():
             del os.environ[name]
         for name, value in env.items():
             if _environ.get(name) != value:
                 os.environ[name] = value
-        own = filter(None, env.get("PYTHONPATH", "").split(":"))
+        own = env.get("PYTHONPATH")
         os.chdir(env.get("PWD") or "/mnt/data")
         if env.get("PYTHONUNBUFFERED"):
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = _streams
-    path = [argv[0].rpartition("/")[0], "/mnt/data", *own, *_path]
-    sys.path[:] = dict.fromkeys(path)  # each once, as site does it
+    directory = argv[0].rpartition("/")[0]
+    sys.path[:] = _paths(directory, own) if own or directory != "/run/caisson" else _usual
     sys.argv[:] = argv
     sys.orig_argv[:] = ["python3", *argv]
-    random.seed()
     logging._startTime = time.time()
+
+
+def _paths(directory, own):
+    path = [directory, "/mnt/data", *filter(None, (own or "").split(":")), *_path]
+    return list(dict.fromkeys(path))  # each once, as site does it
 
 
 def _compile(path, source):
@@ -121,8 +154,11 @@ def _finish():
     functions run, and what they left open is closed, so that nothing they wrote
     stays in a buffer."""
     atexit._run_exitfuncs()
+    if logging._handlerList != _handlers:
+        logging.shutdown()
     ours = ()
-    if not _modules.issuperset(sys.modules):
+    # Most programs add none: then there are as many, and the last is the same.
+    if (len(sys.modules) != len(_modules) or next(reversed(sys.modules)) != _newest) and not _modules.issuperset(sys.modules):
         ours = [m for name, m in sys.modules.items() if name not in _modules and hasattr(m, "__dict__")]
     for d in (_main, *(m.__dict__ for m in ours)):
         names = [name for name in d if name not in _names]
@@ -131,17 +167,16 @@ def _finish():
                 if (name[:1] == "_" and name[1:2] != "_") == private:
                     d[name] = None
     del ours, d
-    gc.collect()
+    # What the program made is young, unless it made much; only then is it worth a look
+    # at all there is.
+    gc.collect(2 if gc.get_objects(generation=2) else 1)
 
 
 def run():
-    argv, env, source = struct.unpack("<III", _read(12))
-    argv = _read(argv).decode().split("\0")
-    if env == _BOOT_ENVIRONMENT:
-        env = None
-    else:
-        env = dict(v.split("=", 1) for v in _read(env).decode().split("\0"))
-    source = _read(source)
+    argv, env, source = _receive()
+    argv = argv.decode().split("\0")
+    if env is not None:
+        env = dict(v.split("=", 1) for v in env.decode().split("\0"))
     _prepare(argv, env)
     gc.enable()
     code = skip = 0
@@ -168,6 +203,15 @@ def run():
     os._exit(code)
 
 
+def start():
+    """Runs a program, and says why if that cannot even be begun."""
+    try:
+        run()
+    except BaseException as e:
+        sys.__excepthook__(type(e), e, e.__traceback__)
+    os._exit(1)
+
+
 def _warm():
     """Uses once what every run uses, so that first-use costs are in the image."""
     exec(compile(b"# -*- coding: utf-8 -*-\nprint(end='')\n", "warm", "exec", dont_inherit=True), {})
@@ -180,7 +224,7 @@ def _warm():
 
 
 def boot():
-    global _environ, _modules, _names, _path
+    global _environ, _handlers, _modules, _names, _newest, _path, _usual
     library = os.path.dirname(__file__)
     _path = [p for p in sys.path if p not in ("", library, "/mnt/data")]
     sys.path_importer_cache.pop(library, None)
@@ -193,12 +237,17 @@ def boot():
         del _main[name]
     _environ = dict(os.environ)
     _names = frozenset(_main) | {"__file__", "__cached__"}
+    _usual = _paths("/run/caisson", None)
     _modules = frozenset(sys.modules)
+    _newest = next(reversed(sys.modules))
+    _seed_when_used()
+    atexit.unregister(logging.shutdown)  # run() does that if there is anything to do
+    _handlers = logging._handlerList[:]
     gc.collect()
     gc.freeze()
     gc.disable()
     # The image is taken when the host is asked for the time after this: in C,
     # with no Python frame left.
     atexit.register(time.time)
-    os.write(1, b"address %d\n" % id(command))
+    os.write(1, b"addresses %d %d\n" % (id(command), id(start)))
 
