@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Facts are what the kernel says about this process.
@@ -33,8 +35,6 @@ func ReadFacts() (Facts, error) {
 			f.Caps, err = strconv.ParseUint(value, 16, 64)
 		case "CapBnd":
 			f.Bounding, err = strconv.ParseUint(value, 16, 64)
-		case "NoNewPrivs":
-			f.NoNewPrivs = value == "1"
 		case "Seccomp":
 			f.Seccomp, err = strconv.Atoi(value)
 		}
@@ -42,6 +42,12 @@ func ReadFacts() (Facts, error) {
 			return Facts{}, fmt.Errorf("read what the kernel says about the agent: %s: %w", name, err)
 		}
 	}
+	// Not from the file: gVisor's has no such line.
+	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err != nil {
+		return Facts{}, fmt.Errorf("ask whether new privileges are refused: %w", err)
+	}
+	f.NoNewPrivs = set == 1
 	return f, nil
 }
 
