@@ -179,6 +179,33 @@ func TestPool(t *testing.T) {
 	})
 }
 
+// TestPoolForgetsTheDead: a container that stopped while it waited is nobody's; another
+// takes its place, also when the engine could not tell.
+func TestPoolForgetsTheDead(t *testing.T) {
+	eachWay(t, func(t *testing.T, cl *client.Client, way string) {
+		w := newWire(t)
+		b := one(t, way, map[string]any{"host": w.host(), "pool": 1})
+		for _, silent := range []bool{false, true} {
+			dead := awaitPool(t, cl, 1)[0]
+			if silent {
+				w.cut()
+			}
+			if err := cl.ContainerKill(t.Context(), dead, "KILL"); err != nil {
+				t.Fatal(err)
+			}
+			if silent {
+				w.mend()
+				await(t, "engine again", func() bool { h, err := b.Health(t.Context()); return err == nil && h.Ready })
+			}
+			sb := mustCreate(t, b, specOf(sessionName("dead")))
+			if res, l := run(t, b, bash(sb.Ref, "echo on")); l.stdout.String() != "on\n" || inspect(t, cl, sb.ID).ID == dead {
+				t.Errorf("silent %v: %+v, %q", silent, res, l.stdout.String())
+			}
+			await(t, "its removal", func() bool { return listContainers(t, cl)[dead] == "" })
+		}
+	})
+}
+
 // TestCutCreate: whenever a caller leaves, nothing half-made is left.
 func TestCutCreate(t *testing.T) {
 	cl := needEngine(t)

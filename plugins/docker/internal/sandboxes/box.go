@@ -360,6 +360,20 @@ func (x *box) standing(ctx context.Context, op string) error {
 	return nil
 }
 
+// verify makes sure that the container runs: at once where the engine's events say
+// so, else by asking.
+func (x *box) verify(ctx context.Context, op string) error {
+	if x.c.watch.live.Load() && x.ready.Load() {
+		return nil
+	}
+	before := x.c.watch.seen.Load()
+	if err := x.standing(ctx, op); err != nil {
+		return err
+	}
+	x.settle(before)
+	return nil
+}
+
 func notRunning(op, id string) error {
 	return engine.Errorf(backend.KindConflict, op, backend.SubjectSandbox, "sandbox %q is stopped or paused: Connect wakes it", id)
 }

@@ -125,20 +125,16 @@ func (b *Backend) room(ctx context.Context, op string, c *config) error {
 // obtain gets a container and makes it the session's, which is its last step.
 func (b *Backend) obtain(ctx context.Context, op string, c *config, spec backend.CreateSpec, r record) (*box, error) {
 	if poolable(spec) {
-		for {
-			w := c.pool.take(spec)
-			if w == nil {
-				break
-			}
-			x, err := b.adopt(ctx, op, c, w, r)
+		for w := c.pool.take(spec); w != nil; w = c.pool.take(spec) {
+			err := w.verify(ctx, op)
 			if err == nil {
-				return x, nil
+				return b.adoptOrDiscard(ctx, op, c, w, r)
 			}
 			b.discard(ctx, c, w.container)
-			if ctx.Err() != nil || backend.KindOf(err) == backend.KindConflict {
+			// One that stopped while it waited says nothing about the next.
+			if kind := backend.KindOf(err); ctx.Err() != nil || kind != backend.KindConflict && kind != backend.KindNotFound {
 				return nil, err
 			}
-			b.o.Log.Warn("a waiting container cannot be used", "container", w.container[:12], "error", err)
 		}
 	}
 	s, err := b.resolve(ctx, op, c, spec)
@@ -152,6 +148,10 @@ func (b *Backend) obtain(ctx context.Context, op string, c *config, spec backend
 	if err != nil {
 		return nil, err
 	}
+	return b.adoptOrDiscard(ctx, op, c, w, r)
+}
+
+func (b *Backend) adoptOrDiscard(ctx context.Context, op string, c *config, w *box, r record) (*box, error) {
 	x, err := b.adopt(ctx, op, c, w, r)
 	if err != nil {
 		b.discard(ctx, c, w.container)

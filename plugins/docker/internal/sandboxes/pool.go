@@ -2,6 +2,7 @@ package sandboxes
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,9 @@ func (p *pool) fill(ctx context.Context) error {
 		return err
 	}
 	p.expire(ctx, s)
+	if err := p.check(ctx); err != nil {
+		return err
+	}
 	for p.missing() > 0 && ctx.Err() == nil {
 		x, err := p.b.make(ctx, "pool", p.c, s, nil)
 		if err != nil {
@@ -77,6 +81,10 @@ func (p *pool) fill(ctx context.Context) error {
 		x.pooled = true
 		// Connecting is what takes longest of what is left.
 		if _, err := x.agent(ctx, "pool"); err != nil {
+			p.b.discard(ctx, p.c, x.container)
+			return err
+		}
+		if err := x.verify(ctx, "pool"); err != nil {
 			p.b.discard(ctx, p.c, x.container)
 			return err
 		}
@@ -145,6 +153,38 @@ func (p *pool) expire(ctx context.Context, now shape) {
 	for _, w := range old {
 		p.b.discard(ctx, p.c, w.container)
 	}
+}
+
+// check removes what has stopped since.
+func (p *pool) check(ctx context.Context) error {
+	p.mu.Lock()
+	waiting := slices.Clone(p.waiting)
+	p.mu.Unlock()
+	for _, w := range waiting {
+		err := w.verify(ctx, "pool")
+		if err == nil {
+			continue
+		}
+		if kind := backend.KindOf(err); ctx.Err() != nil || kind != backend.KindConflict && kind != backend.KindNotFound {
+			return err
+		}
+		if p.without(w) {
+			p.b.discard(ctx, p.c, w.container)
+		}
+	}
+	return nil
+}
+
+// without takes one out that nobody has taken yet.
+func (p *pool) without(w *warm) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.waiting, w)
+	if i < 0 {
+		return false
+	}
+	p.waiting = slices.Delete(slices.Clone(p.waiting), i, i+1)
+	return true
 }
 
 // drain ends everything that waits; nothing comes in any more. The plugin has little

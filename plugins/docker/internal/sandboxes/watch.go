@@ -56,8 +56,11 @@ func (w *watch) listen(ctx context.Context) {
 	if w.c.eng.Ping(ctx) != nil {
 		return
 	}
+	// What happened while nobody listened is not known.
 	w.seen.Add(1)
+	w.b.doubt(w.c)
 	w.live.Store(true)
+	w.c.pool.hurry()
 	for {
 		select {
 		case m := <-heard:
@@ -81,5 +84,19 @@ func (w *watch) note(m events.Message) {
 		x.disconnect()
 	default:
 		x.ready.Store(false)
+	}
+	if x.pooled {
+		w.c.pool.hurry() // to replace it, if it still waited
+	}
+}
+
+// doubt takes back what is known of a config's containers.
+func (b *Backend) doubt(c *config) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, x := range b.boxes {
+		if x.c == c {
+			x.ready.Store(false)
+		}
 	}
 }
