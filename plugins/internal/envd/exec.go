@@ -19,9 +19,8 @@ import (
 // execScript runs one command in its directory and says how it ended, on both
 // streams, even if a descendant keeps them open. The command's session is the
 // script's.
-const execScript = functions + `d=$1 i=$2; shift 2
-case $d in /mnt/data) mkdir -p "$d";; esac
-cd -- "$d" || fail dir
+const execScript = basics + `d=$1 i=$2; shift 2
+cd "$d" || { [ "$d" = /mnt/data ] && mkdir -p "$d" && cd "$d"; } || fail dir
 case $i in
 -) ;;
 '') exec </dev/null;;

@@ -33,14 +33,17 @@ const killScript = `p=$1; shift
 [ "$p" = 0 ] || kill -TERM "$p"
 for g do kill -KILL "-$g"; done 2>/dev/null; :`
 
-// functions are what several scripts use. $n is the nonce. Descriptors 3 and 4 are
+// basics are what every script begins with. $n is the nonce. Descriptors 3 and 4 are
 // the program's stdout and stderr; what the shell itself says is nobody's business.
-const functions = `n=$1; shift
+const basics = `n=$1; shift
 exec 3>&1 4>&2 2>/dev/null
-umask 022
-set -f
 mark() { printf '\000%s %s\n' "$n" "$*" >&3; }
 fail() { mark F "$@"; exit 0; }
+`
+
+// functions are what scripts about files use.
+const functions = basics + `umask 022
+set -f
 # parents makes the directories above a path, and refuses links among them.
 parents() {
 	r=${1#/} a=

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,26 @@ type stand struct {
 	next    int
 	located int // calls of Locate
 	fault   error
+	seen    []*http.Request // without their bodies
+}
+
+// requests returns what the gateway saw, of those whose path ends so.
+func (s *stand) requests(suffix string) []*http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*http.Request
+	for _, r := range s.seen {
+		if strings.HasSuffix(r.URL.Path, suffix) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func (s *stand) forgetRequests() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = nil
 }
 
 type fakeBox struct {
@@ -71,7 +92,12 @@ func newStand(t testing.TB, o options) *stand {
 	if s.machine.Token == "" {
 		s.machine.Token = "canary-access-token"
 	}
-	s.server = httptest.NewServer(s.gateway)
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.seen = append(s.seen, r.Clone(context.Background()))
+		s.mu.Unlock()
+		s.gateway.ServeHTTP(w, r)
+	}))
 	opts := envd.Options{
 		Provider: "fake", Gateway: s.server.URL, Domain: "sandbox.test", Control: s,
 		Dial: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, TrafficOnDaemon: o.style == envdfake.Cube, NeedToken: o.style == envdfake.E2B,
