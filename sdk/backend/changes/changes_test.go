@@ -211,7 +211,14 @@ func TestScanIsBounded(t *testing.T) {
 	if _, err := tr.index.Scan(ctx, tr.root, ScanOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v, want the context's", err)
 	}
-	s, err := tr.index.Scan(context.Background(), tr.root, ScanOptions{MaxDigestBytes: -1})
+	tr.write("1/2/in", "x")
+	tr.write("1/2/3/beyond", "x")
+	s, err := tr.index.Scan(context.Background(), tr.root, ScanOptions{MaxDepth: 2})
+	tr.must(err)
+	if _, in := s.Files[backend.DataDir+"/1/2/in"]; !in || len(s.Files) != 4 {
+		t.Errorf("down to two levels of directories there are %v", s.Files)
+	}
+	s, err = tr.index.Scan(context.Background(), tr.root, ScanOptions{MaxDigestBytes: -1})
 	tr.must(err)
 	if f := s.Files[backend.DataDir+"/a"]; f.SHA256 != "" || f.Size != 1 {
 		t.Errorf("a file above the digest limit is %+v", f)

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -101,6 +102,9 @@ type ScanOptions struct {
 	// MaxEntries bounds what is looked at; beyond it the scan fails with
 	// ErrTooMany. Zero means 100,000.
 	MaxEntries int
+	// MaxDepth leaves directories alone that are deeper; those of root have depth 1. Every
+	// look at a file costs time in proportion to its depth. Zero looks at all.
+	MaxDepth int
 	// MaxDigestBytes leaves larger files without a digest. Zero means 1 GiB.
 	MaxDigestBytes int64
 	// Before, when MaxNew is not 0, is the tree as it was, and MaxNew how many files
@@ -150,6 +154,9 @@ func (x *Index) Scan(ctx context.Context, root *os.Root, o ScanOptions) (*Snapsh
 				return fs.SkipDir
 			}
 			return nil
+		}
+		if d.IsDir() && o.MaxDepth > 0 && strings.Count(p, "/") >= o.MaxDepth {
+			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() {
 			return nil
