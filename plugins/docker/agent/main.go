@@ -23,6 +23,9 @@ import (
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 )
 
+// mark tells builds of the same source apart; tests set it.
+var mark string
+
 func main() {
 	command, args := "", []string(nil)
 	if len(os.Args) > 1 {
@@ -43,7 +46,7 @@ func main() {
 		signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 		<-stop
 	default:
-		err = fmt.Errorf("usage: agent relay | listen PATH UID | hold | serve")
+		err = fmt.Errorf("usage: agent%s relay | listen PATH UID | hold | serve", mark)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)

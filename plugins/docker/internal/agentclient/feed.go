@@ -3,7 +3,6 @@ package agentclient
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -125,34 +124,4 @@ func inputError(in *backend.Input, err error) error {
 	e := backend.Errorf(kind, "Run", "input %q: copy from %q: %s", in.Path, in.CopyFrom.Path, err)
 	e.Subject, e.Plane = backend.SubjectFile, backend.PlaneData
 	return e
-}
-
-func newID() string { return rand.Text() }
-
-// captured is the RunIO of a command whose output is collected. The agent bounds it.
-type captured struct {
-	stdin          []byte
-	stdout, stderr []byte
-}
-
-func (c *captured) Input(int) (io.Reader, error) { return nil, errors.New("there are no inputs") }
-func (c *captured) Stdin() io.Reader             { return bytes.NewReader(c.stdin) }
-func (c *captured) Started() error               { return nil }
-
-func (c *captured) Stdout(p []byte) error { return keep(&c.stdout, p) }
-func (c *captured) Stderr(p []byte) error { return keep(&c.stderr, p) }
-
-// maxCaptured is more than an agent that keeps to its limits sends.
-const maxCaptured = 128 << 20
-
-func keep(all *[]byte, p []byte) error {
-	if len(*all)+len(p) > maxCaptured {
-		return errors.New("more output than was asked for")
-	}
-	*all = append(*all, p...)
-	return nil
-}
-
-func (c *captured) Call(context.Context, backend.ControlCall) (backend.ControlReply, error) {
-	return backend.ControlReply{}, backend.Errorf(backend.KindUnsupported, "Call", "a command makes no calls")
 }

@@ -3,11 +3,9 @@ package agentclient
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -182,6 +180,7 @@ type following struct {
 	// attached runs are left alone when the caller leaves.
 	attached bool
 	rejoin   bool
+	taken    bool // over, on another connection
 	started  bool
 	offset   int64 // of output that was passed on or dropped
 	listener error // of the first call of live that failed
@@ -201,20 +200,26 @@ func (r *following) follow() (backend.RunResult, error) {
 	r.entries.valid = func(e *backend.Entry) bool { return e.Type == backend.EntryFile }
 	for {
 		exit, err := r.once()
+		var fault *agentwire.Fault
 		switch {
 		case err == nil:
 			return r.result(exit), nil
+		case r.taken && r.started && errors.As(err, &fault) && fault.Kind == string(backend.KindNotFound):
+			return lostRun, nil // the agent that answers now has never known it
 		case r.attached || !isLost(err):
 			return backend.RunResult{}, err
 		}
 		if err := r.takeOver(err); err != nil {
 			if r.started {
-				return backend.RunResult{Stop: backend.StopLost, ExitCode: -1, Message: "the connection to the sandbox was lost"}, nil
+				return lostRun, nil
 			}
 			return backend.RunResult{}, err
 		}
 	}
 }
+
+// lostRun is the result of a run whose end nobody saw.
+var lostRun = backend.RunResult{Stop: backend.StopLost, ExitCode: -1, Message: "the connection to the sandbox was lost"}
 
 // isLost reports whether an error is the connection's.
 func isLost(err error) bool {
@@ -306,7 +311,7 @@ func (r *following) takeOver(cause error) error {
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	r.st = st
+	r.st, r.taken = st, true
 	r.res.Deleted, r.entries.list = nil, nil // they come again
 	return nil
 }
@@ -358,53 +363,4 @@ func (r *following) explain(op string, err error) error {
 		return r.listener
 	}
 	return convert(r.ctx, op, err)
-}
-
-// Exec is backend.Backend.Exec. The command runs as a user of its own, beside runs, and
-// is ended with everything that it started; a User other than the default is unsupported.
-func (c *Client) Exec(ctx context.Context, req backend.ExecRequest) (backend.ExecResult, error) {
-	const op = "Exec"
-	if err := req.Check(); err != nil {
-		return backend.ExecResult{}, err
-	}
-	if req.User != "" {
-		return backend.ExecResult{}, backend.Errorf(backend.KindUnsupported, op, "user: the agent chooses it")
-	}
-	argv := req.Argv
-	if req.Shell {
-		argv = []string{"/bin/sh", "-c", req.Argv[0]}
-	}
-	maxOutput := req.MaxOutputBytes
-	if maxOutput == 0 {
-		maxOutput = 1 << 20
-	}
-	spec := backend.RunSpec{
-		RunID: newID(), Env: req.Env, Dir: req.Dir, Stdin: len(req.Stdin) > 0,
-		Steps:  []backend.Step{{Argv: argv}},
-		Limits: backend.Limits{Wall: req.Timeout, StdoutBytes: maxOutput, StderrBytes: maxOutput},
-	}
-	out := &captured{stdin: req.Stdin}
-	m := c.wireRun(&spec, agentwire.Command)
-	m.File, m.Collect.Skip = "", true
-	began := time.Now()
-	r, err := c.begin(ctx, m, &spec, out)
-	if err != nil {
-		return backend.ExecResult{}, convert(ctx, op, err)
-	}
-	defer r.end()
-	res, err := r.follow()
-	if err != nil {
-		return backend.ExecResult{}, r.explain(op, err)
-	}
-	if res.Stop == backend.StopLost {
-		return backend.ExecResult{}, convert(ctx, op, fmt.Errorf("%w: %s", ErrLost, res.Message))
-	}
-	wall := res.Usage.Wall
-	if wall <= 0 {
-		wall = time.Since(began)
-	}
-	return backend.ExecResult{
-		Stop: res.Stop, ExitCode: res.ExitCode, Signal: res.Signal, Stdout: out.stdout, Stderr: out.stderr,
-		StdoutTruncated: res.StdoutTruncated, StderrTruncated: res.StderrTruncated, Wall: wall,
-	}, nil
 }

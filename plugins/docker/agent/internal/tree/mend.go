@@ -19,6 +19,8 @@ import (
 const (
 	mendEntries = 200_000
 	mendDepth   = 200
+	// scanDepth is how deep changes are looked for; it costs time by its square.
+	scanDepth = 64
 )
 
 // Mend opens what programs made below root to the group, and to their owners, so that the
@@ -73,6 +75,7 @@ func (f *FS) mend(ctx context.Context, d *os.File, depth int, left *int) error {
 // Scan reads files.DataDir for what changes.Diff compares.
 func (f *FS) Scan(ctx context.Context, index *changes.Index, o changes.ScanOptions) (s *changes.Snapshot, err error) {
 	o.Exclude = append(slices.Clip(o.Exclude), "*"+temporary)
+	o.MaxDepth = scanDepth
 	err = f.as(func() error {
 		root, err := os.OpenRoot(files.DataDir)
 		if err != nil {

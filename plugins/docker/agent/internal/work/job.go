@@ -108,12 +108,21 @@ func (h *Host) Job(id string) *Job {
 	return h.jobs[id]
 }
 
+func (j *Job) ended() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // register makes a run known, and forgets old ones.
 func (h *Host) register(j *Job) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.jobs[j.ID] != nil {
-		return &agentwire.Fault{Kind: "conflict", Subject: "run", Text: "a run of this id is known already"}
+	if old := h.jobs[j.ID]; old != nil && !old.ended() {
+		return &agentwire.Fault{Kind: "conflict", Subject: "run", Text: "a run of this id is under way"}
 	}
 	if len(h.jobs) >= maxJobs && !h.forgetOne() {
 		return &agentwire.Fault{Kind: "capacity", Text: "too many runs are under way in this sandbox"}
@@ -125,11 +134,9 @@ func (h *Host) register(j *Job) error {
 // forgetOne forgets a run that has ended; the caller holds mu.
 func (h *Host) forgetOne() bool {
 	for id, j := range h.jobs {
-		select {
-		case <-j.done:
+		if j.ended() {
 			delete(h.jobs, id)
 			return true
-		default:
 		}
 	}
 	return false
