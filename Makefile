@@ -179,6 +179,9 @@ $(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(call files,$(CORE_PACKS))
 
 ## Quality --------------------------------------------------------------------
 
+# Interpreters that tests have compiled, for all packages, runs and stages.
+export CAISSON_TEST_CACHE ?= $(abspath bin/.cache)
+
 test: build packs clients ## run every test, published clients included
 	$(GO) test -timeout 20m $(TESTFLAGS) ./...
 

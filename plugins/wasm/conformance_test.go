@@ -14,6 +14,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/testcache"
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/backendtest"
@@ -55,16 +56,6 @@ func needPacks(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-}
-
-// cacheDir is shared by the tests of this tree: compiling takes seconds.
-func cacheDir(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), "caisson-test-cache")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 var kit = backendtest.Harness{
@@ -114,7 +105,7 @@ func startPlugin(t *testing.T) (backend.Backend, json.RawMessage) {
 	}
 	p, err := process.Start(t.Context(), process.Spec{
 		Name: "wasm", Path: exe,
-		Env: []string{backend.EnvData + "=" + t.TempDir(), backend.EnvCache + "=" + cacheDir(t), envPacks + "=" + packs},
+		Env: []string{backend.EnvData + "=" + t.TempDir(), backend.EnvCache + "=" + testcache.Dir(), envPacks + "=" + packs},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +145,7 @@ func openHere(t *testing.T) (backend.Backend, json.RawMessage) {
 		t.Fatal(err)
 	}
 	t.Setenv(backend.EnvData, t.TempDir())
-	t.Setenv(backend.EnvCache, cacheDir(t))
+	t.Setenv(backend.EnvCache, testcache.Dir())
 	t.Setenv(envPacks, packs)
 	b, err := open(t.Context(), hclog.NewNullLogger())
 	if err != nil {

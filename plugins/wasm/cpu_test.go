@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/testcache"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -11,7 +12,7 @@ import (
 // on any machine, over all steps of a run together, and what is reported is the fuel.
 func TestProcessorTimeIsFuel(t *testing.T) {
 	needPacks(t)
-	p := startWith(t, t.TempDir(), backend.EnvCache+"="+cacheDir(t), envPacks+"="+onlyPython(t))
+	p := startWith(t, t.TempDir(), backend.EnvCache+"="+testcache.Dir(), envPacks+"="+onlyPython(t))
 	b := p.Backend()
 	awaitReady(t, b)
 	ref := newSandbox(t, b, "cpu")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/testcache"
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -25,7 +26,7 @@ func TestHostilePrograms(t *testing.T) {
 		t.Skip("filling sandboxes takes a while")
 	}
 	dir := t.TempDir()
-	p := startWith(t, dir, backend.EnvCache+"="+cacheDir(t), envPacks+"="+onlyPython(t))
+	p := startWith(t, dir, backend.EnvCache+"="+testcache.Dir(), envPacks+"="+onlyPython(t))
 	awaitReady(t, p.Backend())
 	var settled int64 // memory after the first shape
 	for _, c := range []struct {
@@ -212,7 +213,7 @@ func TestProgramAgainstCallers(t *testing.T) {
 		t.Skip("it takes a few seconds")
 	}
 	dir := t.TempDir()
-	p := startWith(t, dir, backend.EnvCache+"="+cacheDir(t), envPacks+"="+onlyPython(t))
+	p := startWith(t, dir, backend.EnvCache+"="+testcache.Dir(), envPacks+"="+onlyPython(t))
 	b := p.Backend()
 	awaitReady(t, b)
 	ref := newSandbox(t, b, "swapped")

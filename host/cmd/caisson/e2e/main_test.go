@@ -30,8 +30,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	cache = filepath.Join(dir, "cache")
-	if err := errors.Join(os.Mkdir(cache, 0o700), prepare(dir)); err != nil {
+	if cache = os.Getenv("CAISSON_TEST_CACHE"); cache == "" {
+		cache = filepath.Join(dir, "cache")
+	}
+	if err := errors.Join(os.MkdirAll(cache, 0o700), prepare(dir)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -42,7 +43,13 @@ func TestEmbed(t *testing.T) {
 	const key = "a key of the test"
 	addr := freeAddress(t)
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), "ADDR="+addr, "PLUGINS="+plugins, "DATA="+t.TempDir(),
+	data := t.TempDir()
+	if cache := os.Getenv("CAISSON_TEST_CACHE"); cache != "" { // of all tests
+		if err := errors.Join(os.MkdirAll(cache, 0o700), os.Symlink(cache, filepath.Join(data, "cache"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd.Env = append(os.Environ(), "ADDR="+addr, "PLUGINS="+plugins, "DATA="+data,
 		"CAISSON_SECRET=a deployment secret of the test", "CODE_EXEC_API_KEY="+key, "CODE_EXEC_FEE_CENTS=0")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log

@@ -12,6 +12,13 @@ import (
 	"time"
 )
 
+// WorkPrefix begins the names of directories that processes make for themselves in a
+// cache, and remove unless they are killed.
+const WorkPrefix = "caisson-"
+
+// keepWork is after what time nobody works in such a directory any more.
+const keepWork = 7 * 24 * time.Hour
+
 // How long an entry is kept that nobody uses: one of the sweeper's own generation, and
 // one of another, whose program may be about to be replaced, or to come back.
 const (
@@ -23,8 +30,8 @@ const (
 var entryName = regexp.MustCompile(`^([0-9a-f]{32}(?:-([0-9a-f]{8}))?)\.`)
 
 // Sweep deletes the entries that no process has used for a while, but for those that
-// one is using, and returns how many it deleted. What has another name is left alone.
-// A process that has read an entry needs it no more.
+// one is using, and directories with WorkPrefix, and returns how many it deleted. What
+// has another name is left alone. A process that has read an entry needs it no more.
 func Sweep(dir, generation string, now time.Time) (deleted int, err error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -32,9 +39,14 @@ func Sweep(dir, generation string, now time.Time) (deleted int, err error) {
 	}
 	entries := map[string][]string{}
 	keep := map[string]time.Duration{}
+	var errs []error
 	for _, e := range list {
 		m := entryName.FindStringSubmatch(e.Name())
 		if m == nil {
+			if strings.HasPrefix(e.Name(), WorkPrefix) && e.IsDir() && unusedSince(dir, []string{e.Name()}, now.Add(-keepWork)) {
+				errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+				deleted++
+			}
 			continue
 		}
 		entries[m[1]] = append(entries[m[1]], e.Name())
@@ -42,7 +54,6 @@ func Sweep(dir, generation string, now time.Time) (deleted int, err error) {
 			keep[m[1]] = keepOwn
 		}
 	}
-	var errs []error
 	for base, names := range entries {
 		// Nearly all are young: these are not even locked.
 		if !unusedSince(dir, names, now.Add(-keep[base])) {

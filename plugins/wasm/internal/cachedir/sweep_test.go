@@ -33,7 +33,9 @@ func TestSweep(t *testing.T) {
 		"of an early version":      {[]string{key("a") + ".image", key("a") + ".image.lock"}, 4 * day, 0, true},
 		"early and young":          {[]string{key("a") + ".pch"}, 2 * day, 0, false},
 		"half a file":              {[]string{key("a") + "-" + own + ".sum.tmp"}, 31 * day, 0, true},
-		"not an entry":             {[]string{"README", "caisson-pipes-1/x", key("a"), strings.Repeat("a", 31) + ".wasm"}, 400 * day, 0, false},
+		"left by a process":        {[]string{"caisson-pipes-1/x"}, 8 * day, 0, true},
+		"used by a process":        {[]string{"caisson-pipes-1/x"}, 6 * day, 0, false},
+		"not an entry":             {[]string{"README", "caisson-file", "other/x", key("a"), strings.Repeat("a", 31) + ".wasm"}, 400 * day, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

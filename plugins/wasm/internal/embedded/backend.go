@@ -135,6 +135,9 @@ func (b *Backend) warmFurther() {
 			rest = append(rest, l.ID)
 		}
 	}
+	if !b.wait(furtherPause) {
+		return
+	}
 	for pause := interp.CompilePause; ; pause = min(2*pause, longestPause) {
 		rest = slices.DeleteFunc(rest, func(id string) bool {
 			if b.life.Err() != nil {
@@ -146,21 +149,31 @@ func (b *Backend) warmFurther() {
 			}
 			return !errors.Is(err, interp.ErrCompiling)
 		})
-		if len(rest) == 0 {
-			return
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-b.life.Done():
-			timer.Stop()
+		if len(rest) == 0 || !b.wait(pause) {
 			return
 		}
 	}
 }
 
-// longestPause is that between two tries to compile what could not be.
-const longestPause = 15 * time.Minute
+const (
+	// furtherPause leaves the first programs alone: of a process that lasts no longer
+	// nobody wants anything else.
+	furtherPause = 5 * time.Second
+	// longestPause is that between two tries to compile what could not be.
+	longestPause = 15 * time.Minute
+)
+
+// wait reports whether the backend still lives after a while.
+func (b *Backend) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-b.life.Done():
+		return false
+	}
+}
 
 // Info describes the plugin.
 func (b *Backend) Info(context.Context) (backend.Info, error) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/cachedir"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/child"
 )
 
@@ -39,6 +40,7 @@ const compileTime = 30 * time.Minute
 type compiler struct {
 	command []string
 	env     []string
+	dir     string // the cache
 	warn    func(error)
 	turn    chan struct{} // holds one element while a process runs
 
@@ -56,7 +58,7 @@ func newCompiler(cfg Config) *compiler {
 	if len(cfg.Compile) == 0 || cfg.CacheDir == "" {
 		return nil
 	}
-	c := &compiler{command: cfg.Compile, env: cfg.CompileEnv, warn: cfg.Warn, turn: make(chan struct{}, 1), failed: map[string]failure{}}
+	c := &compiler{command: cfg.Compile, env: cfg.CompileEnv, dir: cfg.CacheDir, warn: cfg.Warn, turn: make(chan struct{}, 1), failed: map[string]failure{}}
 	if c.warn == nil {
 		c.warn = func(error) {}
 	}
@@ -97,7 +99,7 @@ func (c *compiler) run(ctx context.Context, language string, low bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, compileTime, fmt.Errorf("it takes longer than %v", compileTime))
 	defer cancel()
 	// What a process leaves that is killed goes with this directory.
-	tmp, err := os.MkdirTemp("", "caisson-compile-")
+	tmp, err := os.MkdirTemp(c.dir, cachedir.WorkPrefix+"compile-")
 	if err != nil {
 		c.warn(fmt.Errorf("compile %s within this process: %w", language, err))
 		return nil

@@ -157,7 +157,7 @@ func TestCompiledElsewhere(t *testing.T) {
 	if err != nil || len(code) != 1 {
 		t.Errorf("the cache has %v, %v", code, err)
 	}
-	if left, _ := filepath.Glob(os.TempDir() + "/caisson-compile-*"); len(left) > 0 {
+	if left, _ := filepath.Glob(e.cfg.CacheDir + "/caisson-*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/worker"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/typescript"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/testcache"
 )
 
 // packDir is where `make packs` installs.
@@ -45,16 +46,13 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	// The code cache outlives the test binary; its entries are guarded by
-	// their digests, so sharing it with other packages and runs is safe.
-	cache := filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))
 	exe, err := os.Executable()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	helper := []string{exe, typescript.HelperArg}
-	if shared, err = New(Config{Packs: locatePacks(), CacheDir: cache, TypeScript: helper, Shell: []string{exe, shell.WorkerArg}}); err != nil {
+	if shared, err = New(Config{Packs: locatePacks(), CacheDir: testcache.Dir(), TypeScript: helper, Shell: []string{exe, shell.WorkerArg}}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

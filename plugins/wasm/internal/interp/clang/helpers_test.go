@@ -3,7 +3,6 @@ package clang
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/codecache"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/testcache"
 )
 
 // shared is the toolchain of all tests, loaded by the first that needs it. Its cache
@@ -54,7 +54,7 @@ func toolchain(t testing.TB) *Toolchain {
 	}
 	shared = New(Config{
 		Read:  func(name string) ([]byte, error) { return set.ReadPart(packs.Clang, name) },
-		Cache: codecache.Cache{Dir: filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))}, // that of package interp's tests
+		Cache: codecache.Cache{Dir: testcache.Dir()},
 	})
 	if err := shared.Prepare(t.Context(), CommandC); err != nil {
 		t.Fatal(err)

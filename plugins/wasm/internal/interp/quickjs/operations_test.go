@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/machine"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/region"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/packs"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/testcache"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +29,7 @@ func boot(t *testing.T) *Interpreter {
 		t.Skip(err)
 	}
 	// Shared with the tests of package interp; see there.
-	cache := filepath.Join(os.TempDir(), fmt.Sprintf("caisson-test-code-%d", os.Getuid()))
+	cache := testcache.Dir()
 	host := machine.Host{Regions: region.NewPool(2), Cache: codecache.Cache{Dir: cache}, Parked: 1}
 	q, err := New(context.Background(), wasm, host, nil)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/cachedir"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/child"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/wire"
 )
@@ -44,7 +45,7 @@ func (t theirs) close() {
 // nobody else may write there.
 func start(command []string, base string) (_ *process, err error) {
 	p := &process{}
-	if p.pipes, err = os.MkdirTemp(base, "caisson-pipes-"); err != nil {
+	if p.pipes, err = os.MkdirTemp(base, cachedir.WorkPrefix+"pipes-"); err != nil {
 		return nil, fmt.Errorf("start shell worker: %w", err)
 	}
 	var given theirs
