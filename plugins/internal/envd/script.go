@@ -137,7 +137,7 @@ func environment(env map[string]string) (plain map[string]string, prefix []strin
 			continue
 		}
 		if prefix == nil {
-			prefix = []string{"/usr/bin/env"}
+			prefix = []string{"/usr/bin/env", "--"}
 		}
 		prefix = append(prefix, k+"="+env[k])
 	}
