@@ -27,7 +27,8 @@ import (
 // Backend is the reference backend.
 type Backend struct {
 	*generic.Runner
-	base string
+	base   string
+	shared *Shared // nil: the sandboxes are this backend's alone
 
 	mu        sync.Mutex
 	configs   map[string]json.RawMessage
@@ -68,13 +69,16 @@ func New(base string) *Backend {
 	return b
 }
 
-// Close removes every sandbox.
+// Close removes every sandbox that is not shared.
 func (b *Backend) Close() error {
 	b.keeper.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, x := range b.boxes {
 		_ = x.root.Close()
+	}
+	if b.shared != nil {
+		return nil
 	}
 	return os.RemoveAll(b.base)
 }
@@ -87,6 +91,12 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 	}
 	if hasTerminals {
 		caps = append(caps, backend.CapTerminals)
+	}
+	if b.shared != nil {
+		caps = []backend.Capability{backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapShared}
+		if b.shared.Named {
+			caps = append(caps, backend.CapNames)
+		}
 	}
 	return backend.Info{
 		Name: "host", Version: "0.0.0", Capabilities: caps,
@@ -174,6 +184,9 @@ func (b *Backend) get(ctx context.Context, op string, ref backend.Ref) (*box, er
 	if err := b.known(op, ref.Config); err != nil {
 		return nil, err
 	}
+	if b.shared != nil {
+		return b.sharedBox(op, ref)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x, ok := b.boxes[ref]
@@ -217,6 +230,9 @@ func (b *Backend) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 		return backend.Sandbox{}, backend.Errorf(backend.KindUnsupported, op, "networks, volumes and templates")
 	case spec.Timeout.Mode == backend.TimeoutNever:
 		return backend.Sandbox{}, backend.Errorf(backend.KindUnsupported, op, "sandboxes that never end")
+	}
+	if b.shared != nil {
+		return b.createShared(ctx, spec)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,6 +278,9 @@ func (b *Backend) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x.about.State, x.about.LastActive = backend.StateRunning, time.Now().UTC()
+	if b.shared != nil {
+		b.touch(x)
+	}
 	return x.about, nil
 }
 
@@ -284,6 +303,9 @@ func (b *Backend) List(ctx context.Context, f backend.ListFilter) ([]backend.San
 	if err := b.known("List", f.Config); err != nil {
 		return nil, err
 	}
+	if b.shared != nil {
+		return b.listShared(f)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []backend.Sandbox
@@ -304,6 +326,9 @@ func (b *Backend) Delete(ctx context.Context, ref backend.Ref) error {
 			return nil
 		}
 		return err
+	}
+	if b.shared != nil {
+		return b.deleteShared(ctx, ref)
 	}
 	b.mu.Lock()
 	delete(b.boxes, ref)

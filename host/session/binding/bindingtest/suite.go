@@ -270,7 +270,7 @@ func testStale(t *testing.T, s *suite) {
 	one, two := with("acme", "1", "main"), with("acme", "2", "main")
 	others := []binding.Binding{
 		with("acme", "3", "other"), with("acme", "4", ""), with("acm", "1", "main"), with("acme2", "1", "main"),
-		with("a*", "1", "main"), with("acme:", "1", "main"),
+		with("a*", "1", "main"), with("acme:", "1", "main"), with(`[a]?\\`, "1", "main"),
 	}
 	mark := func(tenant, config string, want int) {
 		t.Helper()
@@ -297,6 +297,7 @@ func testStale(t *testing.T, s *suite) {
 	mark("acme", "main", 1)
 	s.expect(t, one)
 	mark("a*", "main", 1)
+	mark(`[a]?\\`, "main", 1)
 	mark("nobody", "main", 0)
 }
 
