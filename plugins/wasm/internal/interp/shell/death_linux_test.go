@@ -37,13 +37,21 @@ func parent() error {
 		return err
 	}
 	r, err := guest.New(context.Background(), guest.Program{
-		Argv: []string{"bash", "-c", "echo $$; while :; do sleep 1000; done"}, Stdout: os.Stdout, Data: guest.Mount{Root: root},
+		Argv: []string{"bash", "-c", "echo on; while :; do sleep 1000; done"}, Stdout: number{in.spare.PID()}, Data: guest.Mount{Root: root},
 	}, in.MinMemoryBytes())
 	if err != nil {
 		return err
 	}
 	_, err = in.Run(context.Background(), r)
 	return fmt.Errorf("the script has ended: %w", err)
+}
+
+// number writes that of a worker when a script writes anything.
+type number struct{ pid int }
+
+func (n number) Write(b []byte) (int, error) {
+	_, err := fmt.Println(n.pid)
+	return len(b), err
 }
 
 // A worker does not outlive the process that started it, however that ends.

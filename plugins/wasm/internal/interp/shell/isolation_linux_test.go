@@ -164,3 +164,16 @@ func TestNoNetwork(t *testing.T) {
 		t.Errorf("%+v\n%s\n%s", o.Result, o.stdout, o.stderr)
 	}
 }
+
+// However a script asks for the number of a process, it hears none of the host's.
+func TestNoNumbersOfTheHost(t *testing.T) {
+	s := newSandbox(t, newInterpreter(t, Config{}))
+	s.expect(s.script(`x=PPID y='$' z=BASHPID
+echo $$ $PPID $BASHPID ${PPID} $((PPID)) $((x)) ${!x} ${!y} ${!z} "$UID $EUID"
+eval 'echo $PPID ${!x}'
+(echo $$ $BASHPID $(echo $PPID))
+declare -n r=PPID; echo $r
+bash -c 'echo $$ $PPID'
+printf '%s\n' ${PPID@Q} ${PPID:-none} ${PPID:0:9}`), 0,
+		"0 0 0 0 0 0 0 0 0 1000 1000\n0 0\n0 0 0\n0\n0 0\n0\n0\n0\n", "")
+}

@@ -189,16 +189,16 @@ func TestConcurrentRuns(t *testing.T) {
 	for range 6 {
 		go func() {
 			s := newSandbox(t, in)
-			outs <- s.script(`echo $$ > pid; x=$(cat pid | sort); [ "$x" = $$ ] && echo $$`).stdout
+			outs <- s.script(`n=$SRANDOM; echo $n > own; x=$(cat own | sort); [ "$x" = $n ] && echo $n`).stdout
 		}()
 	}
 	seen := map[string]bool{}
 	for range 6 {
-		pid := <-outs
-		if pid == "" || seen[pid] {
-			t.Errorf("process %q", pid)
+		n := <-outs
+		if n == "" || seen[n] {
+			t.Errorf("got %q", n)
 		}
-		seen[pid] = true
+		seen[n] = true
 	}
 }
 
