@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -14,34 +15,57 @@ import (
 // backends are the named configs and the plugin processes behind them. It
 // implements session.Targets.
 type backends struct {
+	node string
+	now  atomic.Pointer[routes]
+}
+
+// routes say at one moment which config is served by which plugin. They are
+// immutable: a new configuration makes others.
+type routes struct {
+	deflt   string
 	configs []BackendConfig
 	byID    map[string]BackendConfig
-	deflt   string
-	node    string
-	plugins map[string]*line
+	lines   map[string]*line // by the plugin's name
 }
 
 var _ session.Targets = (*backends)(nil)
 
+// route makes the routes of a configuration whose plugins have lines.
+func route(c *Config, lines map[string]*line) *routes {
+	r := &routes{deflt: c.Default, configs: c.Backends, byID: make(map[string]BackendConfig), lines: lines}
+	for _, b := range c.Backends {
+		r.byID[b.ID] = b
+	}
+	return r
+}
+
+// line is who serves a plugin's name, nil when nobody does.
+func (b *backends) line(plugin string) *line { return b.now.Load().lines[plugin] }
+
 // Default is where a tenant's new sessions go.
 func (b *backends) Default(ctx context.Context, tenant string) (session.Target, error) {
-	return b.Named(ctx, tenant, b.deflt)
+	r := b.now.Load()
+	return b.named(ctx, r, tenant, r.deflt)
 }
 
 // Named returns a config by id. A config that belongs to another tenant does
 // not exist.
 func (b *backends) Named(ctx context.Context, tenant, config string) (session.Target, error) {
-	c, ok := b.byID[config]
+	return b.named(ctx, b.now.Load(), tenant, config)
+}
+
+func (b *backends) named(ctx context.Context, r *routes, tenant, config string) (session.Target, error) {
+	c, ok := r.byID[config]
 	if !ok || (tenant != "" && c.Tenant != "" && c.Tenant != tenant) {
 		return session.Target{}, session.ErrConfigNotFound
 	}
-	u, release, err := b.plugins[c.Plugin].acquire(ctx)
+	u, release, err := r.lines[c.Plugin].acquire(ctx)
 	if err != nil {
 		return session.Target{}, fmt.Errorf("sandbox config %q: %w", config, err)
 	}
 	t := session.Target{
 		Config: c.ID, Backend: u.backend, Info: u.info,
-		Languages: u.offers[c.ID].languages(ctx), Release: sync.OnceFunc(release),
+		Languages: u.languages(ctx, c.ID), Release: sync.OnceFunc(release),
 	}
 	if !u.info.Has(backend.CapShared) {
 		t.Node = b.node
@@ -51,9 +75,10 @@ func (b *backends) Named(ctx context.Context, tenant, config string) (session.Ta
 
 // Configs lists what Named knows for a tenant, the default first.
 func (b *backends) Configs(tenant string) []string {
-	ids := []string{b.deflt}
-	for _, c := range b.configs {
-		if c.ID != b.deflt && (tenant == "" || c.Tenant == "" || c.Tenant == tenant) {
+	r := b.now.Load()
+	ids := []string{r.deflt}
+	for _, c := range r.configs {
+		if c.ID != r.deflt && (tenant == "" || c.Tenant == "" || c.Tenant == tenant) {
 			ids = append(ids, c.ID)
 		}
 	}
@@ -61,13 +86,15 @@ func (b *backends) Configs(tenant string) []string {
 }
 
 // close stops every plugin process, all at once, each within ctx.
-func (b *backends) close(ctx context.Context) error {
-	errs := make([]error, 0, len(b.plugins))
+func (b *backends) close(ctx context.Context) error { return closeLines(ctx, b.now.Load().lines) }
+
+func closeLines(ctx context.Context, lines map[string]*line) error {
+	errs := make([]error, 0, len(lines))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, s := range b.plugins {
+	for _, l := range lines {
 		wg.Go(func() {
-			err := s.slot.Close(ctx)
+			err := l.slot.Close(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)

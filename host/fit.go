@@ -9,7 +9,6 @@ import (
 
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/runtimes/wasm"
-	"github.com/caisson-run/caisson/sdk/backend"
 )
 
 // fit waits until p could take the place of old, or says why it cannot.
@@ -32,7 +31,7 @@ func (p *program) fit(ctx context.Context, old *program, probe bool) error {
 	if !probe {
 		return nil
 	}
-	for _, c := range p.configs {
+	for _, c := range p.configs() {
 		report, err := u.backend.Probe(ctx, c.Config)
 		if err == nil && !report.OK {
 			err = errors.New(report.Detail)
@@ -62,20 +61,23 @@ func (p *program) keepsState(ctx context.Context, u *unit, old *program) error {
 func ready(ctx context.Context, u *unit) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
+	reason := errors.New("it was not asked")
 	for {
 		h, err := u.backend.Health(ctx)
-		if err == nil && h.Ready {
+		switch {
+		case err == nil && h.Ready:
 			return nil
+		case err == nil:
+			reason = errors.New(h.Reason)
+		case ctx.Err() == nil:
+			reason = err
 		}
 		select {
 		case <-tick.C:
 		case <-u.Done():
 			return fmt.Errorf("ended before it was ready: %s", u.Ended().Cause)
 		case <-ctx.Done():
-			if err == nil {
-				err = backend.Errorf(backend.KindUnavailable, "Health", "%s", h.Reason)
-			}
-			return fmt.Errorf("not ready: %w", err)
+			return fmt.Errorf("not ready: %w", reason)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
@@ -49,6 +50,8 @@ type Host struct {
 	o        Options
 	log      hclog.Logger
 	registry *registry
+	live     atomic.Pointer[Config] // once it was changed
+	changing chan struct{}          // holds a token during a change
 	keeping  sessionKeeping
 	modules  *handoff.Slot[*moduleSet]
 	backends *backends
@@ -74,7 +77,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	h := &Host{o: o, log: o.Platform.Log.Named("host")}
+	h := &Host{o: o, log: o.Platform.Log.Named("host"), changing: make(chan struct{}, 1)}
 	h.life, h.end = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -129,35 +132,46 @@ func (o *Options) complete() error {
 // prepareBackends checks every named config against its plugin before anything
 // is launched.
 func (h *Host) prepareBackends() error {
-	b := &backends{deflt: h.o.Config.Default, node: h.o.Node, byID: make(map[string]BackendConfig), plugins: make(map[string]*line)}
-	byPlugin := make(map[string][]BackendConfig)
-	for _, c := range h.o.Config.Backends {
-		byPlugin[c.Plugin] = append(byPlugin[c.Plugin], c)
-		b.byID[c.ID] = c
-		b.configs = append(b.configs, c)
+	programs, err := h.newPrograms(&h.o.Config, func(string) bool { return true })
+	if err != nil {
+		return err
 	}
-	var programs []*program
-	for _, c := range h.o.Config.Backends {
-		configs := byPlugin[c.Plugin]
-		if configs[0].ID != c.ID {
-			continue
-		}
-		f, err := h.registry.plugin(manifest.KindBackend, c.Plugin)
-		if err != nil {
-			return fmt.Errorf("sandbox config %q: %w", c.ID, err)
-		}
-		p, err := h.newProgram(f, configs)
-		if err != nil {
-			return err
-		}
-		programs = append(programs, p)
-	}
-	for _, p := range programs {
-		p.start()
-		b.plugins[p.found.m.Name] = newLine(p)
-	}
+	b := &backends{node: h.o.Node}
+	b.now.Store(route(&h.o.Config, startLines(programs)))
 	h.backends = b
 	return nil
+}
+
+// newPrograms makes, without starting them, the programs of the plugins that c
+// uses and wanted chooses.
+func (h *Host) newPrograms(c *Config, wanted func(plugin string) bool) ([]*program, error) {
+	var out []*program
+	made := make(map[string]bool)
+	for _, b := range c.Backends {
+		if made[b.Plugin] || !wanted(b.Plugin) {
+			continue
+		}
+		made[b.Plugin] = true
+		f, err := h.registry.plugin(manifest.KindBackend, b.Plugin)
+		if err != nil {
+			return nil, fmt.Errorf("sandbox config %q: %w", b.ID, err)
+		}
+		p, err := h.newProgram(f, c.of(b.Plugin))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func startLines(programs []*program) map[string]*line {
+	lines := make(map[string]*line)
+	for _, p := range programs {
+		p.start()
+		lines[p.found.m.Name] = newLine(p)
+	}
+	return lines
 }
 
 // startBackends waits for the first start of every plugin. Another than the
@@ -165,10 +179,11 @@ func (h *Host) prepareBackends() error {
 func (h *Host) startBackends(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var failed error
-	for name, l := range h.backends.plugins {
+	r := h.backends.now.Load()
+	for name, l := range r.lines {
 		wg.Go(func() {
 			err := l.program().proven(ctx)
-			if err != nil && name == h.backends.byID[h.backends.deflt].Plugin {
+			if err != nil && name == r.byID[r.deflt].Plugin {
 				failed = fmt.Errorf("the default backend: %w", err)
 			}
 		})
@@ -216,17 +231,17 @@ func (h *Host) Keys() *identity.Keys { return h.o.Keys }
 // Plugins describes every plugin that was found, as it is now.
 func (h *Host) Plugins() []PluginStatus {
 	used := make(map[string]bool)
-	for _, p := range h.o.Config.Policies {
+	for _, p := range h.config().Policies {
 		used[p.Plugin] = true
 	}
-	for _, r := range h.o.Config.Languages {
+	for _, r := range h.config().Languages {
 		used[r] = true
 	}
 	var out []PluginStatus
 	for _, f := range h.registry.all() {
 		st := f.status
 		if f.m != nil {
-			if l, ok := h.backends.plugins[st.Name]; ok {
+			if l := h.backends.line(st.Name); l != nil {
 				st = l.status(st)
 			} else if used[st.Name] {
 				st.State = PluginReady

@@ -160,7 +160,7 @@ func TestCrashedPluginIsStartedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := h.backends.plugins["fake"].program().sup.Unit(t.Context())
+	first, err := h.backends.line("fake").program().sup.Unit(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestFailedStartIsRepeatedWithPauses(t *testing.T) {
 		t.Errorf("status = %+v", p)
 	}
 	// It is quarantined in the end, and calls are refused at once, with the cause.
-	l := h.backends.plugins["broken"]
+	l := h.backends.line("broken")
 	for l.program().sup.View().State != supervise.Quarantined {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -292,7 +292,7 @@ func TestCloseWaitsForCallsInFlight(t *testing.T) {
 	}
 	closed := make(chan error)
 	go func() { closed <- h.Close(context.Background()) }()
-	for h.backends.plugins["fake"].program() != nil {
+	for h.backends.line("fake").program() != nil {
 		runtime.Gosched()
 	}
 	if _, err := target.Backend.Health(t.Context()); err != nil {

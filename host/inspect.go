@@ -111,7 +111,7 @@ func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 			d.PluginStatus = st
 		}
 	}
-	if l, ok := h.backends.plugins[name]; ok {
+	if l := h.backends.line(name); l != nil {
 		l.describe(&d)
 	}
 	if ref, err := h.modules.Acquire(); err == nil {
@@ -163,7 +163,7 @@ func (l *line) describe(d *PluginDetail) {
 	for _, u := range l.slot.Uses() {
 		d.Process.Generations = append(d.Process.Generations, GenerationUse{Generation: u.Generation, Calls: u.Calls, Held: u.Pins})
 	}
-	for _, c := range p.configs {
+	for _, c := range p.configs() {
 		d.Configs = append(d.Configs, c.ID)
 	}
 	d.Env = nil
@@ -189,8 +189,8 @@ func moduleDetail(m *wasm.Module) *ModuleDetail {
 // PluginLog returns the last lines that a backend's process logged, oldest
 // first, at most 200: of the running one, else of the last that ended by itself.
 func (h *Host) PluginLog(name string) ([]string, error) {
-	l, ok := h.backends.plugins[name]
-	if !ok {
+	l := h.backends.line(name)
+	if l == nil {
 		return nil, fmt.Errorf("no running backend is called %q", name)
 	}
 	p := l.program()

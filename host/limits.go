@@ -36,7 +36,8 @@ func DefaultMaxLimits() backend.Limits {
 // else the deployment's default, never more than the maximum of the deployment
 // and of t's backend.
 func (h *Host) Limits(t session.Target, want backend.Limits) backend.Limits {
-	return fold(fold(want, h.o.Config.Limits, orDefault), fold(h.o.Config.MaxLimits, t.Info.MaxLimits, lesser), lesser)
+	c := h.config()
+	return fold(fold(want, c.Limits, orDefault), fold(c.MaxLimits, t.Info.MaxLimits, lesser), lesser)
 }
 
 // fold applies f to each member of a and b; a zero member says nothing.

@@ -76,7 +76,7 @@ type assembly struct {
 }
 
 func (h *Host) assembly() assembly {
-	return assembly{registry: h.registry, config: h.o.Config, cacheDir: filepath.Join(h.o.CacheDir, "modules"), log: h.log}
+	return assembly{registry: h.registry, config: *h.config(), cacheDir: filepath.Join(h.o.CacheDir, "modules"), log: h.log}
 }
 
 // make loads what is not loaded. Nothing is left of it on failure.

@@ -5,8 +5,8 @@ import "fmt"
 // ResetPlugin forgets the past failures of a backend plugin and starts it now if
 // it is in a pause or in quarantine. A running one is left alone.
 func (h *Host) ResetPlugin(name string) error {
-	l, ok := h.backends.plugins[name]
-	if !ok {
+	l := h.backends.line(name)
+	if l == nil {
 		return fmt.Errorf("no running backend is called %q", name)
 	}
 	if p := l.program(); p != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/caisson-run/caisson/runtimes/handoff"
@@ -20,7 +21,7 @@ import (
 // started from, with what, and who keeps it running.
 type program struct {
 	found   found
-	configs []BackendConfig // completed by this version's schema
+	serves  atomic.Pointer[[]BackendConfig]
 	env     []string
 	sockets string
 	log     hclog.Logger
@@ -39,15 +40,12 @@ func (h *Host) newProgram(f found, configs []BackendConfig) (*program, error) {
 	}
 	p := &program{found: f, log: h.log.Named(f.m.Name), now: h.o.Now, settings: h.o.supervision}
 	p.settings.StopTimeout = stopTimeout
-	for _, c := range configs {
-		var err error
-		if c.Config, err = pluginConfig(f, c.Config); err != nil {
-			return nil, fmt.Errorf("sandbox config %q: %w", c.ID, err)
-		}
-		p.configs = append(p.configs, c)
+	complete, err := completeConfigs(f, configs)
+	if err != nil {
+		return nil, err
 	}
+	p.serves.Store(&complete)
 	if h.sockets == nil {
-		var err error
 		if h.sockets, err = newSockets(); err != nil {
 			return nil, err
 		}
@@ -69,6 +67,32 @@ func (h *Host) newProgram(f found, configs []BackendConfig) (*program, error) {
 	}
 	slices.Sort(p.env)
 	return p, nil
+}
+
+// completeConfigs holds configs against the schema of f and fills its defaults in.
+func completeConfigs(f found, configs []BackendConfig) ([]BackendConfig, error) {
+	out := make([]BackendConfig, 0, len(configs))
+	for _, c := range configs {
+		var err error
+		if c.Config, err = pluginConfig(f, c.Config); err != nil {
+			return nil, fmt.Errorf("sandbox config %q: %w", c.ID, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// configs are what p serves, completed by the schema of its version.
+func (p *program) configs() []BackendConfig { return *p.serves.Load() }
+
+// config is one of them.
+func (p *program) config(id string) (BackendConfig, bool) {
+	all := p.configs()
+	i := slices.IndexFunc(all, func(c BackendConfig) bool { return c.ID == id })
+	if i < 0 {
+		return BackendConfig{}, false
+	}
+	return all[i], true
 }
 
 // backendProtocols are the versions of the backend contract this host speaks.

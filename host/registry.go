@@ -50,6 +50,34 @@ func (r *registry) replace(f found) {
 	r.order = append(r.order, f)
 }
 
+// merge takes in what was found later. It returns the usable plugins that are of
+// another version than what their name stands for, in the same directory, and
+// leaves those to the caller.
+func (r *registry) merge(later *registry) (changed []found) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range later.order {
+		i, known := r.byName[f.status.Name]
+		switch {
+		case known && f.m != nil:
+			if now := r.order[i]; now.status.Dir == f.status.Dir && versionOf(now) != versionOf(f) {
+				changed = append(changed, f)
+			}
+		case known: // what serves is better than what is broken now
+		default:
+			r.order = slices.DeleteFunc(r.order, func(o found) bool { return o.status.Dir == f.status.Dir })
+			r.order = append(r.order, f)
+		}
+	}
+	r.byName = make(map[string]int)
+	for i, f := range r.order {
+		if _, dup := r.byName[f.status.Name]; f.m != nil && !dup {
+			r.byName[f.status.Name] = i
+		}
+	}
+	return changed
+}
+
 // plugin returns a usable plugin of a kind, or an error that says what to do.
 func (r *registry) plugin(kind manifest.Kind, name string) (found, error) {
 	r.mu.Lock()

@@ -73,13 +73,19 @@ func versionOf(f found) PluginVersion { return PluginVersion{f.m.Version, f.m.SH
 // where they began.
 //
 // The report tells how it went; an error means that nothing was tried: nothing in
-// use has the name, or another swap of it is under way. When ctx ends before the
+// use has the name, or another change of the host is under way. When ctx ends before the
 // switch nothing changes.
 func (h *Host) SwapPlugin(ctx context.Context, name string, o SwapOptions) (SwapReport, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(h.life, cancel)
-	defer stop()
+	ctx, done, err := h.change(ctx)
+	if err != nil {
+		return SwapReport{}, fmt.Errorf("swap plugin %q: %w", name, err)
+	}
+	defer done()
+	return h.swapPlugin(ctx, name, o)
+}
+
+// swapPlugin is SwapPlugin without asking whether something else changes.
+func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (SwapReport, error) {
 	if o.Watch == 0 {
 		o.Watch = DefaultWatch
 	}
@@ -116,7 +122,7 @@ func (h *Host) SwapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 
 // inUse finds what the configuration uses by name.
 func (h *Host) inUse(name string) (found, manifest.Kind, error) {
-	if l, ok := h.backends.plugins[name]; ok {
+	if l := h.backends.line(name); l != nil {
 		p := l.program()
 		if p == nil {
 			return found{}, "", fmt.Errorf("swap plugin %q: %w", name, handoff.ErrClosed)
@@ -154,11 +160,11 @@ func (h *Host) nextVersion(old found, dir string) (found, error) {
 
 // swapBackend puts a process in the place of another.
 func (h *Host) swapBackend(ctx context.Context, f found, o SwapOptions) (handoff.Report, error) {
-	l := h.backends.plugins[f.m.Name]
+	l := h.backends.line(f.m.Name)
 	return l.slot.Swap(ctx, handoff.Swap[*program]{
 		Next: func(ctx context.Context) (*program, error) {
 			old := l.program()
-			next, err := h.newProgram(f, h.o.Config.of(f.m.Name))
+			next, err := h.newProgram(f, h.config().of(f.m.Name))
 			if err != nil {
 				return nil, err
 			}

@@ -107,7 +107,7 @@ func TestSwapLosesNoCall(t *testing.T) {
 	if p := status(h, "fake"); p.Version != "1.3.5" || p.State != PluginReady {
 		t.Errorf("status %+v", p)
 	}
-	for len(h.backends.plugins["fake"].slot.Uses()) != 1 { // the others end
+	for len(h.backends.line("fake").slot.Uses()) != 1 { // the others end
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -150,7 +150,7 @@ func TestSwapRefuses(t *testing.T) {
 	if _, err := h.SwapPlugin(t.Context(), "absent", SwapOptions{}); err == nil {
 		t.Error("an absent plugin was swapped")
 	}
-	if uses := h.backends.plugins["fake"].slot.Uses(); len(uses) != 1 || uses[0].Generation != 1 {
+	if uses := h.backends.line("fake").slot.Uses(); len(uses) != 1 || uses[0].Generation != 1 {
 		t.Errorf("generations %+v", uses)
 	}
 }

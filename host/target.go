@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/runtimes/handoff"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -23,5 +24,14 @@ func (h *Host) Probe(ctx context.Context, config string) (backend.ProbeReport, e
 		return backend.ProbeReport{}, err
 	}
 	defer t.Release()
-	return t.Backend.Probe(ctx, h.backends.byID[config].Config)
+	r := h.backends.now.Load()
+	p := r.lines[r.byID[config].Plugin].program()
+	if p == nil {
+		return backend.ProbeReport{}, handoff.ErrClosed
+	}
+	c, ok := p.config(config)
+	if !ok {
+		return backend.ProbeReport{}, session.ErrConfigNotFound
+	}
+	return t.Backend.Probe(ctx, c.Config)
 }

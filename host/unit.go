@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
@@ -15,7 +19,9 @@ type unit struct {
 	proc    *process.Process
 	backend backend.Backend
 	info    backend.Info
-	offers  map[string]*offering // by the id of the config
+
+	mu     sync.Mutex
+	offers map[string]*offering // by the id of the config
 }
 
 var _ supervise.Unit = (*unit)(nil)
@@ -41,11 +47,44 @@ func (u *unit) Stop(ctx context.Context) error { return u.proc.Stop(ctx) }
 func (u *unit) health(ctx context.Context) (supervise.Health, error) {
 	h, err := u.backend.Health(ctx)
 	if err == nil {
-		for _, o := range u.offers {
+		u.mu.Lock()
+		offers := slices.Collect(maps.Values(u.offers))
+		u.mu.Unlock()
+		for _, o := range offers {
 			o.renew(ctx)
 		}
 	}
 	return supervise.Health{Ready: h.Ready, Reason: h.Reason}, err
+}
+
+// open makes a config usable, or gives it another content.
+func (u *unit) open(ctx context.Context, c BackendConfig, now func() time.Time) error {
+	if err := u.backend.OpenConfig(ctx, c.ID, c.Config); err != nil {
+		return fmt.Errorf("open config %q: %w", c.ID, err)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.offers[c.ID] = &offering{backend: u.backend, config: c.Config, now: now, presumed: u.info.Languages}
+	return nil
+}
+
+// close forgets a config.
+func (u *unit) close(ctx context.Context, id string) error {
+	u.mu.Lock()
+	delete(u.offers, id)
+	u.mu.Unlock()
+	return u.backend.CloseConfig(ctx, id)
+}
+
+// languages are what programs may be written in on a config.
+func (u *unit) languages(ctx context.Context, config string) []backend.LanguageSupport {
+	u.mu.Lock()
+	o := u.offers[config]
+	u.mu.Unlock()
+	if o == nil { // it was closed a moment ago
+		return u.info.Languages
+	}
+	return o.languages(ctx)
 }
 
 // launch starts a process of p and brings it to readiness. Nothing is left of it
@@ -86,12 +125,11 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 	if err := checkInfo(p.found, info); err != nil {
 		return nil, err
 	}
-	offers := make(map[string]*offering, len(p.configs))
-	for _, c := range p.configs {
-		if err := b.OpenConfig(ctx, c.ID, c.Config); err != nil {
-			return nil, fmt.Errorf("open config %q: %w", c.ID, err)
+	u := &unit{proc: proc, backend: b, info: info, offers: make(map[string]*offering)}
+	for _, c := range p.configs() {
+		if err := u.open(ctx, c, p.now); err != nil {
+			return nil, err
 		}
-		offers[c.ID] = &offering{backend: b, config: c.Config, now: p.now, presumed: info.Languages}
 	}
-	return &unit{proc: proc, backend: b, info: info, offers: offers}, nil
+	return u, nil
 }

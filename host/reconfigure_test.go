@@ -1,0 +1,184 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// change is the configuration of the fixture with an edit.
+func (f *fixture) change(edit func(*Config)) Config {
+	c := f.options().Config
+	edit(&c)
+	return c
+}
+
+// calling calls the backend "fake" all the time, until stop.
+func calling(t *testing.T, h *Host) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := serving(h); err != nil {
+					t.Errorf("a call failed: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+func TestReconfigure(t *testing.T) {
+	f := newFixture(t)
+	f.installFake()
+	f.install("other", strings.Replace(fakeManifest, "name: fake", "name: other", 1), self(t), 0o755)
+	other := filepath.Join(f.data, "plugins", "other")
+	if err := errors.Join(os.MkdirAll(other, 0o700), os.WriteFile(filepath.Join(other, "script.json"), []byte(`{"name":"other","version":"1.2.3"}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	h := f.open()
+	stop := calling(t, h)
+	apply := func(edit func(*Config), want ...string) {
+		t.Helper()
+		got, err := h.Reconfigure(t.Context(), f.change(edit))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("changes %q %v, want %q", got, err, want)
+		}
+	}
+	content := func(plugin, config string) string {
+		b, _ := os.ReadFile(filepath.Join(f.data, "plugins", plugin, "config-"+config))
+		return string(b)
+	}
+	apply(func(*Config) {})
+	apply(func(c *Config) {
+		c.Backends[0].Config = json.RawMessage(`{"region":"us"}`)
+		c.Backends = append(c.Backends, BackendConfig{ID: "second", Plugin: "fake"}, BackendConfig{ID: "third", Plugin: "other"})
+		c.Default = "third"
+	}, "backend plugin other: started", "default backend: third", "sandbox config fake: changed", "sandbox config second: new, on fake")
+	if got := content("fake", "fake"); got != `{"region":"us"}` {
+		t.Errorf("config of fake: %s", got)
+	}
+	if got := content("other", "third"); got != `{"region":"eu"}` {
+		t.Errorf("config of third: %s", got)
+	}
+	for _, id := range []string{"fake", "second", "third"} {
+		target, err := h.Target(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Release()
+	}
+	if got := h.backends.Configs("")[0]; got != "third" {
+		t.Errorf("the default is %q", got)
+	}
+	apply(func(c *Config) { c.Limits.Wall = 7 * time.Second },
+		"backend plugin other: stops", "default backend: fake", "limits: changed", "sandbox config fake: changed", "sandbox config second: gone from fake")
+	if _, err := h.Target(t.Context(), "second"); !errors.Is(err, session.ErrConfigNotFound) {
+		t.Errorf("a config that is gone: %v", err)
+	}
+	if got := h.Limits(session.Target{}, backend.Limits{}).Wall; got != 7*time.Second {
+		t.Errorf("wall %v", got)
+	}
+	stop()
+}
+
+// A process that is started after the change has the configs of the change.
+func TestReconfiguredPluginStartsWithItsConfigs(t *testing.T) {
+	f := newFixture(t)
+	f.installFake()
+	h := f.open()
+	if _, err := h.Reconfigure(t.Context(), f.change(func(c *Config) {
+		c.Backends = append(c.Backends, BackendConfig{ID: "second", Plugin: "fake"})
+	})); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(f.data, "plugins", "fake", "config-second")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	target, err := h.Target(t.Context(), "second")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = target.Backend.Delete(t.Context(), backend.Ref{Config: "second", ID: "x"}) // it exits
+	target.Release()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReconfigureRefusesAsAWhole(t *testing.T) {
+	f := newFixture(t)
+	f.installFake()
+	f.install("broken", strings.Replace(fakeManifest, "name: fake", "name: broken", 1), []byte("#!/bin/false\n"), 0o755)
+	h := f.open()
+	for name, c := range map[string]struct {
+		edit func(*Config)
+		want string
+	}{
+		"unknown plugin":   {func(c *Config) { c.Backends = append(c.Backends, BackendConfig{Plugin: "absent"}) }, `"absent"`},
+		"config it is not": {func(c *Config) { c.Backends[0].Config = json.RawMessage(`{"region":7}`) }, "region"},
+		"no default":       {func(c *Config) { c.Default = "absent" }, "absent"},
+		"does not start":   {func(c *Config) { c.Backends = append(c.Backends, BackendConfig{Plugin: "broken"}) }, "status 1"},
+		"absent policy": {func(c *Config) {
+			c.Backends[0].Config = json.RawMessage(`{"region":"us"}`)
+			c.Policies = []PolicyConfig{{Plugin: "absent"}}
+		}, `"absent"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := h.Reconfigure(t.Context(), f.change(c.edit)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q %v, want an error that says %q", got, err, c.want)
+			}
+			if got := strings.Join(h.backends.Configs(""), " "); got != "fake" {
+				t.Errorf("configs %q", got)
+			}
+			if b, _ := os.ReadFile(filepath.Join(f.data, "plugins", "fake", "config-fake")); string(b) != `{"region":"eu"}` {
+				t.Errorf("config %s", b)
+			}
+			expectServing(t, h, "1.2.3")
+		})
+	}
+}
+
+func TestRediscoverSwapsWhatWasInstalled(t *testing.T) {
+	f, h := openStateful(t)
+	stop := calling(t, h)
+	if r, err := h.Rediscover(t.Context(), SwapOptions{Watch: -1}); err != nil || len(r) != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	// Installed as an operator would: beside, then renamed.
+	next, now := f.version("1.3.0", nil), filepath.Join(f.plugins, "fake")
+	err := errors.Join(os.Rename(now, filepath.Join(f.data, "old")), os.CopyFS(now, os.DirFS(next)), os.Chmod(filepath.Join(now, "fake"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.install("new", strings.Replace(fakeManifest, "name: fake", "name: new", 1), self(t), 0o755)
+	r, err := h.Rediscover(t.Context(), SwapOptions{Watch: -1})
+	if err != nil || len(r) != 1 || r[0].Outcome != SwapDone || r[0].To.Version != "1.3.0" {
+		t.Fatalf("%+v %v", r, err)
+	}
+	expectServing(t, h, "1.3.0")
+	if p := status(h, "new"); p.State != PluginUnused {
+		t.Errorf("the new one: %+v", p)
+	}
+	stop()
+}
