@@ -19,12 +19,21 @@ const (
 var idRule = regexp.MustCompile(`^[A-Za-z0-9_-]{21}$`)
 
 // TestLibreChatClient drives the current client, and two generations that
-// deployments in the wild still run, against one server.
+// deployments in the wild still run, against one server: with the embedded backend,
+// and with remote ones on fake providers.
 func TestLibreChatClient(t *testing.T) {
-	d := startDriver(t, startServer(t))
-	t.Run("3.9.2", func(t *testing.T) { currentClient(t, d) })
-	t.Run("3.2.57", func(t *testing.T) { middleClient(t, d) })
-	t.Run("3.0.50", func(t *testing.T) { oldestClient(t, d) })
+	for _, backend := range []string{"embedded", "e2b", "cube"} {
+		t.Run(backend, func(t *testing.T) {
+			var args []string
+			if backend != "embedded" {
+				args = []string{"--config", remoteConfig(t, backend)}
+			}
+			d := startDriver(t, startServer(t, args...))
+			t.Run("3.9.2", func(t *testing.T) { currentClient(t, d) })
+			t.Run("3.2.57", func(t *testing.T) { middleClient(t, d) })
+			t.Run("3.0.50", func(t *testing.T) { oldestClient(t, d) })
+		})
+	}
 }
 
 func currentClient(t *testing.T, d *driver) {

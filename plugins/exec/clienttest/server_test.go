@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/internal/remotetest"
 )
 
 // server is a running `caisson serve`.
@@ -21,9 +23,9 @@ type server struct {
 	key string
 }
 
-// startServer runs the built server with a data directory of its own, waits
-// until a run would succeed, and stops it with the test.
-func startServer(t *testing.T) server {
+// startServer runs the built server with a data directory of its own and further
+// arguments, waits until a run would succeed, and stops it with the test.
+func startServer(t *testing.T, args ...string) server {
 	t.Helper()
 	binary, err := filepath.Abs(filepath.FromSlash("../../../bin/caisson"))
 	if err != nil {
@@ -36,8 +38,8 @@ func startServer(t *testing.T) server {
 	addr := freeAddress(t)
 	s.url = "http://" + addr
 
-	cmd := exec.Command(binary, "serve", "--addr", addr, "--data", t.TempDir())
-	cmd.Env = append(os.Environ(), "CODE_EXEC_API_KEY="+s.key, "CODE_EXEC_FEE_CENTS=0")
+	cmd := exec.Command(binary, append([]string{"serve", "--addr", addr, "--data", t.TempDir()}, args...)...)
+	cmd.Env = append(os.Environ(), "CODE_EXEC_API_KEY="+s.key, "CODE_EXEC_FEE_CENTS=0", "REMOTE_KEY="+remotetest.Key)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
