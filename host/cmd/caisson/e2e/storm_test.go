@@ -62,7 +62,6 @@ type tracked struct {
 	id    string
 	mu    sync.Mutex
 	lines []string // that a reply said were written
-	tries int
 }
 
 func newReplicas(t *testing.T, named bool) *replicas {
