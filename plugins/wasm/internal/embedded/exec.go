@@ -9,15 +9,15 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
-// Exec runs one interpreter, for example ["python3", "-c", "..."]. There is no
-// shell and no other command here.
+// Exec runs one interpreter, for example ["python3", "-c", "..."], or a command line
+// in the shell. There is no other command here.
 func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.ExecResult, error) {
 	const op = "Exec"
 	if err := req.Check(); err != nil {
 		return backend.ExecResult{}, err
 	}
-	if req.Shell || req.User != "" || (req.Dir != "" && req.Dir != backend.DataDir) {
-		return backend.ExecResult{}, backend.Errorf(backend.KindUnsupported, op, "shell, user, dir: the embedded backend runs interpreters in %s only", backend.DataDir)
+	if req.User != "" || (req.Dir != "" && req.Dir != backend.DataDir) {
+		return backend.ExecResult{}, backend.Errorf(backend.KindUnsupported, op, "user, dir: the embedded backend runs commands in %s only", backend.DataDir)
 	}
 	sb, err := b.use(op, req.Ref)
 	if err != nil {
@@ -30,6 +30,9 @@ func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.Ex
 	}
 	defer done()
 	command := argv(backend.Step{Argv: req.Argv[:1], Args: req.Argv[1:]})
+	if req.Shell {
+		command = []string{"bash", "-c", req.Argv[0]}
+	}
 	if err := b.o.Engine.Prepare(ctx, command[0]); err != nil {
 		return backend.ExecResult{}, engineError(ctx, err)
 	}

@@ -239,3 +239,17 @@ func TestRefusedPrograms(t *testing.T) {
 	}
 	s.expect(s.script("echo before\nif true; then\n"), 2, "", "bash: /run/caisson/main.sh:2:10: `then` must be followed by a statement list\n")
 }
+
+// What expands to more words than the interpreter makes is an error, and a plain range
+// works.
+func TestBraces(t *testing.T) {
+	s := newSandbox(t, newInterpreter(t, Config{}))
+	s.expect(s.script("for i in {1..20000}; do :; done; echo $i; echo {1..16384} | wc -w"), 0, "20000\n16384\n", "")
+	for _, words := range []string{"x{1..16385}", "{1..200}{1..200}", "{01..20000}", "{a,{1..20000}}", "{-9..99999}{a,b}"} {
+		const message = "braces: expansion to more than 16384 words\n"
+		s.expect(s.script("echo before\necho "+words+"\necho after"), 1, "before\n", message)
+		s.expect(s.script("for i in "+words+"; do echo $i; done; echo after"), 1, "", message)
+		s.expect(s.script("a=(1 "+words+"); echo after"), 1, "", message)
+		s.expect(s.script("echo '"+words+"'"), 0, words+"\n", "")
+	}
+}

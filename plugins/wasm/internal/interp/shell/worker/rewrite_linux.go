@@ -21,7 +21,8 @@ const maxRewrites = 8
 //
 // It changes: assignments to elements of arrays in (( )); ${x/#a/b} and
 // ${x/%a/b}; ${#m[@]} of associative arrays; variables declared as integers;
-// [[ -v a[i] ]]; "let" with quotes; "time", whose report goes to standard error; and >|.
+// [[ -v a[i] ]]; "let" with quotes; "time", whose report goes to standard error; >|; and
+// braces that expand to more words than the interpreter makes.
 func rewrite(source string) string {
 	for range maxRewrites {
 		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(source), "")
@@ -127,6 +128,14 @@ func (r *rewriter) visit(n syntax.Node) bool {
 		if n.Op == syntax.RdrClob {
 			at := n.OpPos.Offset()
 			r.edits = append(r.edits, edit{at, at + 2, "> "})
+		}
+	case *syntax.CallExpr:
+		r.braces(n.Args)
+	case *syntax.WordIter:
+		r.braces(n.Items)
+	case *syntax.ArrayElem:
+		if n.Value != nil {
+			r.braces([]*syntax.Word{n.Value})
 		}
 	case *syntax.ArithmCmd:
 		return r.arithmetic(n)
