@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"flag"
 	"testing"
 
 	"github.com/caisson-run/caisson/host/session"
@@ -12,7 +13,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A failure prints its seed, which is enough to see it again. What is found is
+	// made smaller for a while only.
+	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // Capabilities of the two kinds of provider.
 var (

@@ -67,3 +67,15 @@ func (a *Account) Put(sb backend.Sandbox) {
 	defer a.mu.Unlock()
 	a.boxes[sb.ID] = &box{Sandbox: sb, files: make(map[string][]byte)}
 }
+
+// Holder returns the id of the sandbox that has a file at path, or "".
+func (a *Account) Holder(path string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, b := range a.boxes {
+		if _, ok := b.files[path]; ok {
+			return id
+		}
+	}
+	return ""
+}
