@@ -93,10 +93,22 @@ type TimeoutBody struct {
 	Timeout int64 `json:"timeout"`
 }
 
+// Named is a sandbox that calls are about, with the secrets that are known of it.
+type Named struct {
+	ID   string
+	Hide []string
+}
+
+// call is one about the sandbox.
+func (n Named) call(op, method, rest string) Call {
+	return Call{Op: op, Class: fault.Sandbox, Method: method, Path: SandboxPath(n.ID, rest), Hide: n.Hide}
+}
+
 // Describe returns one sandbox. It wakes nothing.
-func (c *Client) Describe(ctx context.Context, op, id string) (Sandbox, error) {
+func (c *Client) Describe(ctx context.Context, op string, n Named) (Sandbox, error) {
 	var s Sandbox
-	call := Call{Op: op, Class: fault.Sandbox, Method: http.MethodGet, Path: SandboxPath(id, ""), Out: &s}
+	call := n.call(op, http.MethodGet, "")
+	call.Out = &s
 	reply, err := c.Do(ctx, call)
 	if err == nil && s.SandboxID == "" {
 		err = c.fail(call, backend.KindInternal, reply.Status, "the reply names no sandbox", nil)
@@ -105,34 +117,35 @@ func (c *Client) Describe(ctx context.Context, op, id string) (Sandbox, error) {
 }
 
 // Wake extends or resumes a sandbox. v remembers the version of the route.
-func (c *Client) Wake(ctx context.Context, v *Versions, op, id string, timeout time.Duration) (Sandbox, error) {
+func (c *Client) Wake(ctx context.Context, v *Versions, op string, n Named, timeout time.Duration) (Sandbox, error) {
 	var s Sandbox
-	_, err := v.Do(ctx, c, Call{
-		Op: op, Class: fault.Sandbox, Method: http.MethodPost, Path: SandboxPath(id, "/connect"),
-		Body: TimeoutBody{Seconds(timeout)}, Out: &s, Budget: WakeBudget,
-	})
+	call := n.call(op, http.MethodPost, "/connect")
+	call.Body, call.Out, call.Budget = TimeoutBody{Seconds(timeout)}, &s, WakeBudget
+	_, err := v.Do(ctx, c, call)
 	return s, err
 }
 
 // Kill ends a sandbox.
-func (c *Client) Kill(ctx context.Context, op, id string) error {
-	_, err := c.Do(ctx, Call{Op: op, Class: fault.Sandbox, Method: http.MethodDelete, Path: SandboxPath(id, ""), Budget: WakeBudget})
+func (c *Client) Kill(ctx context.Context, op string, n Named) error {
+	call := n.call(op, http.MethodDelete, "")
+	call.Budget = WakeBudget
+	_, err := c.Do(ctx, call)
 	return err
 }
 
 // Pause parks a sandbox. Some servers refuse an empty body.
-func (c *Client) Pause(ctx context.Context, op, id string) error {
-	_, err := c.Do(ctx, Call{
-		Op: op, Class: fault.Sandbox, Method: http.MethodPost, Path: SandboxPath(id, "/pause"), Body: struct{}{}, Budget: WakeBudget,
-	})
+func (c *Client) Pause(ctx context.Context, op string, n Named) error {
+	call := n.call(op, http.MethodPost, "/pause")
+	call.Body, call.Budget = struct{}{}, WakeBudget
+	_, err := c.Do(ctx, call)
 	return err
 }
 
 // SetTimeout sets when the provider acts, from now. It may shorten.
-func (c *Client) SetTimeout(ctx context.Context, op, id string, d time.Duration) error {
-	_, err := c.Do(ctx, Call{
-		Op: op, Class: fault.Sandbox, Method: http.MethodPost, Path: SandboxPath(id, "/timeout"), Body: TimeoutBody{Seconds(d)},
-	})
+func (c *Client) SetTimeout(ctx context.Context, op string, n Named, d time.Duration) error {
+	call := n.call(op, http.MethodPost, "/timeout")
+	call.Body = TimeoutBody{Seconds(d)}
+	_, err := c.Do(ctx, call)
 	return err
 }
 
@@ -189,12 +202,10 @@ type Snapshot struct {
 }
 
 // TakeSnapshot captures a sandbox under a name.
-func (c *Client) TakeSnapshot(ctx context.Context, op, id, name string) (Snapshot, error) {
+func (c *Client) TakeSnapshot(ctx context.Context, op string, n Named, name string) (Snapshot, error) {
 	var s Snapshot
-	call := Call{
-		Op: op, Class: fault.Sandbox, Method: http.MethodPost, Path: SandboxPath(id, "/snapshots"),
-		Body: map[string]string{"name": name}, Out: &s, Budget: SnapshotBudget,
-	}
+	call := n.call(op, http.MethodPost, "/snapshots")
+	call.Body, call.Out, call.Budget = map[string]string{"name": name}, &s, SnapshotBudget
 	reply, err := c.Do(ctx, call)
 	if err == nil && s.SnapshotID == "" {
 		err = c.fail(call, backend.KindInternal, reply.Status, "the reply names no snapshot", nil)

@@ -110,6 +110,9 @@ type Call struct {
 	Budget time.Duration
 	// Open leaves the credentials out.
 	Open bool
+	// Hide are secrets that the call holds, or its subject has: a server that repeats
+	// them does not get them into an error.
+	Hide []string
 }
 
 // Reply is what came with a success.
@@ -249,7 +252,7 @@ func (c *Client) transport(ctx context.Context, call Call, err error) error {
 // refused makes the error of an answer that is no success.
 func (c *Client) refused(call Call, reply Reply, text []byte) error {
 	e := fault.Control(c.o.Provider, call.Op, call.Class, fault.Parse(reply.Status, reply.Header, text))
-	e.Message = c.Redact(e.Message)
+	e.Message = redact(c.Redact(e.Message), call.Hide)
 	return e
 }
 
@@ -261,9 +264,11 @@ func (c *Client) fail(call Call, kind backend.Kind, status int, message string, 
 }
 
 // Redact removes the secrets of the config from a text.
-func (c *Client) Redact(text string) string {
-	for _, s := range c.o.Secrets {
-		if len(s) >= 4 {
+func (c *Client) Redact(text string) string { return redact(text, c.o.Secrets) }
+
+func redact(text string, secrets []string) string {
+	for _, s := range secrets {
+		if len(s) >= 4 { // shorter ones are in every text
 			text = strings.ReplaceAll(text, s, "[secret]")
 		}
 	}

@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -53,7 +55,7 @@ func (b *Backend) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 	if err != nil {
 		return backend.Sandbox{}, err
 	}
-	made, err := c.request(ctx, op, request, body)
+	made, err := c.request(ctx, op, request, body, secretsOf(spec))
 	if err != nil {
 		return backend.Sandbox{}, missingSnapshot(err, spec)
 	}
@@ -110,10 +112,11 @@ func (c *config) taken(op string) error {
 
 // request makes the sandbox. When the reply is lost, the one that it was about is
 // found by its request: it is adopted, or ended when nobody waits for it any more.
-func (c *config) request(ctx context.Context, op, request string, body any) (control.Sandbox, error) {
+func (c *config) request(ctx context.Context, op, request string, body any, hide []string) (control.Sandbox, error) {
 	var made control.Sandbox
 	reply, err := c.create.Do(ctx, c.API, control.Call{
 		Op: op, Class: fault.Create, Method: http.MethodPost, Path: "/sandboxes", Body: body, Out: &made, Budget: control.CreateBudget,
+		Hide: hide,
 	})
 	if err == nil && !c.Dialect.ValidID(made.SandboxID) {
 		err = c.b.fail(op, backend.KindInternal, "the reply names no sandbox (status %d)", reply.Status)
@@ -134,7 +137,7 @@ func (c *config) request(ctx context.Context, op, request string, body any) (con
 		}
 		// Without its tokens it is of no use to those who are told them once.
 		if ctx.Err() == nil && !c.traits.TokenOnce {
-			if full, getErr := c.API.Describe(lost, op, s.SandboxID); getErr == nil {
+			if full, getErr := c.API.Describe(lost, op, c.named(s.SandboxID)); getErr == nil {
 				return full, nil
 			}
 		}
@@ -222,6 +225,25 @@ func missingSnapshot(err error, spec backend.CreateSpec) error {
 		return &gone
 	}
 	return err
+}
+
+// secretsOf are the texts of a spec that may be secrets: the environment and what
+// rules put into requests.
+func secretsOf(spec backend.CreateSpec) []string {
+	var out []string
+	for _, v := range spec.Env {
+		out = append(out, v)
+	}
+	d := json.NewDecoder(bytes.NewReader(spec.Network.Rules))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return out
+		}
+		if text, ok := token.(string); ok {
+			out = append(out, text)
+		}
+	}
 }
 
 // nonce names one request.

@@ -28,7 +28,7 @@ func (c *config) get(ctx context.Context, op, id string) (backend.Sandbox, error
 	if !c.Dialect.ValidID(id) {
 		return backend.Sandbox{}, c.absent(op)
 	}
-	s, err := c.API.Describe(ctx, op, id)
+	s, err := c.API.Describe(ctx, op, c.named(id))
 	if err != nil {
 		if gone(err) {
 			c.forget(id)
@@ -96,6 +96,12 @@ func (c *config) endpoint(s control.Sandbox) envd.Endpoint {
 		e.Version = s.EnvdVersion
 	}
 	return e
+}
+
+// named is a sandbox with what is known to open it.
+func (c *config) named(id string) control.Named {
+	e, _ := c.data.Endpoint(id)
+	return control.Named{ID: id, Hide: []string{e.AccessToken, e.TrafficToken}}
 }
 
 // Locate implements envd.Control.

@@ -93,7 +93,7 @@ func (b *Backend) Snapshot(ctx context.Context, ref backend.Ref, name string, la
 	if !ok {
 		return backend.Snapshot{}, b.fail(op, backend.KindInvalidRequest, "labels: the provider has no place for %d", len(labels))
 	}
-	s, err := c.API.TakeSnapshot(ctx, op, ref.ID, full)
+	s, err := c.API.TakeSnapshot(ctx, op, c.named(ref.ID), full)
 	if err != nil {
 		return backend.Snapshot{}, c.confirm(ctx, op, ref.ID, err)
 	}

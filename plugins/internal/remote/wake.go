@@ -41,7 +41,7 @@ func (c *config) wake(ctx context.Context, op, id string) (backend.Sandbox, erro
 	k, _ := c.recall(id)
 	ttl := c.Dialect.TTL(k.policy)
 	for attempt := 0; ; attempt++ {
-		woken, err := c.API.Wake(ctx, &c.connect, op, id, ttl)
+		woken, err := c.API.Wake(ctx, &c.connect, op, c.named(id), ttl)
 		if err == nil {
 			err = c.data.Bind(id, c.endpoint(woken))
 		}
@@ -143,15 +143,15 @@ func (b *Backend) Delete(ctx context.Context, ref backend.Ref) error {
 // end deletes a sandbox; one that is gone is fine. Some providers cannot delete a
 // paused one, which is then woken once, to be ended.
 func (c *config) end(ctx context.Context, op, id string) error {
-	err := c.API.Kill(ctx, op, id)
+	err := c.API.Kill(ctx, op, c.named(id))
 	if err != nil {
 		err = c.ended(ctx, op, id, err)
 	}
 	if err != nil && c.traits.SlowPause && ctx.Err() == nil {
 		sb, lookErr := c.get(ctx, op, id)
 		if lookErr == nil && sb.State == backend.StatePaused {
-			if _, wakeErr := c.API.Wake(ctx, &c.connect, op, id, time.Minute); wakeErr == nil {
-				err = c.API.Kill(ctx, op, id)
+			if _, wakeErr := c.API.Wake(ctx, &c.connect, op, c.named(id), time.Minute); wakeErr == nil {
+				err = c.API.Kill(ctx, op, c.named(id))
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func (b *Backend) Pause(ctx context.Context, ref backend.Ref) error {
 	if err != nil || sb.State == backend.StatePaused {
 		return err
 	}
-	err = c.API.Pause(ctx, op, ref.ID)
+	err = c.API.Pause(ctx, op, c.named(ref.ID))
 	if err != nil && ctx.Err() == nil {
 		// It may be paused already, or be pausing.
 		after, lookErr := c.get(ctx, op, ref.ID)
@@ -255,7 +255,7 @@ func (b *Backend) KeepAlive(ctx context.Context, ref backend.Ref, ttl time.Durat
 	} else if sb.Expires.After(now.Add(ttl)) {
 		return sb.Expires, nil
 	}
-	if err := c.API.SetTimeout(ctx, op, ref.ID, ttl); err != nil {
+	if err := c.API.SetTimeout(ctx, op, c.named(ref.ID), ttl); err != nil {
 		return time.Time{}, c.confirm(ctx, op, ref.ID, err)
 	}
 	if ttl < 0 {
