@@ -107,7 +107,7 @@ RangeError: from ts
 func TestTypeScriptIsKilled(t *testing.T) {
 	need(t, "ts")
 	s := newSandbox(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	o := s.run(ctx, s.program("ts", "main.ts", strings.Repeat("function f(){", 3000)+strings.Repeat("}", 3000)))
 	if o.Reason != ReasonTimeout || o.Code != 137 {
