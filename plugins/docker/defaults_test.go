@@ -74,6 +74,15 @@ func inspect(t testing.TB, cl *client.Client, session string) container.InspectR
 	return container.InspectResponse{}
 }
 
+func noAddress(n *container.NetworkSettings) bool {
+	for _, e := range n.Networks {
+		if e != nil && (e.IPAddress != "" || e.GlobalIPv6Address != "") {
+			return false
+		}
+	}
+	return len(n.Ports) == 0
+}
+
 // TestDefaults asserts what the engine reports of a running container, not what it
 // was asked for.
 func TestDefaults(t *testing.T) {
@@ -93,7 +102,7 @@ func TestDefaults(t *testing.T) {
 			"processors":            h.NanoCPUs > 0 && h.NanoCPUs <= 2e9,
 			"processes":             h.PidsLimit != nil && *h.PidsLimit == 128,
 			"no network":            string(h.NetworkMode) == "none" && got.Config.NetworkDisabled,
-			"no network address":    got.NetworkSettings == nil || got.NetworkSettings.IPAddress == "" && len(got.NetworkSettings.Ports) == 0,
+			"no network address":    got.NetworkSettings == nil || noAddress(got.NetworkSettings),
 			"no bind":               len(h.Binds) == 0 && len(h.VolumesFrom) == 0,
 			"no device":             len(h.Devices) == 0 && len(h.DeviceRequests) == 0,
 			"own process ids":       h.PidMode == "",
