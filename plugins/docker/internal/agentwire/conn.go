@@ -111,7 +111,7 @@ func (c *Conn) take(f frame) error {
 	}
 	c.mu.Lock()
 	s, last := c.streams[f.stream], c.last
-	if s != nil && f.kind == KindEnd {
+	if s != nil && f.kind == KindEnd && c.serve == nil {
 		delete(c.streams, f.stream)
 	}
 	c.mu.Unlock()
