@@ -54,9 +54,9 @@ func TestNoSecretLeaks(t *testing.T) {
 	defer stop()
 	arguments := processArguments(t)
 	b := p.Backend()
-	raw := remotetest.Config(s, map[string]any{"build": map[string]any{
-		"name": "caisson", "image": "i", "registry_username": "u", "registry_password": password,
-	}})
+	raw := remotetest.Config(s, map[string]any{
+		"registry_username": "u", "registry_password": password, "build": map[string]any{"name": "caisson", "image": "i"},
+	})
 	ctx := t.Context()
 	if err := b.OpenConfig(ctx, "main", raw); err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 )
 
 // building is the part of a config about templates.
-var building = map[string]any{"build": map[string]any{
-	"name": "caisson", "image": "registry.example/image:1", "registry_username": "u", "registry_password": "pw_canary77",
+var building = map[string]any{"registry_username": "u", "registry_password": "pw_canary77", "build": map[string]any{
+	"name": "caisson", "image": "registry.example/image:1",
 	"run": []string{"pip install x"}, "start_command": "true", "cpus": 4, "memory_mb": 2048,
 }}
 

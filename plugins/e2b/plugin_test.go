@@ -76,7 +76,7 @@ func TestConfigs(t *testing.T) {
 		with(`"languages":[{"id":"py"}]`):                                "languages",
 		with(`"build":{"name":"UPPER","image":"i"}`):                     "build",
 		with(`"build":{"name":"x"}`):                                     "image",
-		with(`"build":{"name":"x","image":"i","registry_username":"u"}`): "registry_password",
+		with(`"registry_username":"u"`):                                  "registry_password",
 		`not json canary-key`:                                            "JSON",
 	} {
 		_, err := dialect.Open(name, json.RawMessage(config))

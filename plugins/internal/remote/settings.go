@@ -28,13 +28,21 @@ type Settings struct {
 	ProxyURL      string `json:"proxy_url"`
 	TemplateID    string `json:"template_id"`
 	// AllowPrivate admits private addresses and plain HTTP.
-	AllowPrivate   bool       `json:"allow_private"`
-	CACertificate  string     `json:"ca_certificate"`
-	User           string     `json:"user"`
+	AllowPrivate  bool   `json:"allow_private"`
+	CACertificate string `json:"ca_certificate"`
+	User          string `json:"user"`
+	Registry
 	TimeoutSeconds int64      `json:"timeout_seconds"`
 	OnTimeout      string     `json:"on_timeout"`
 	Network        string     `json:"network"`
 	Languages      []Language `json:"languages"`
+}
+
+// Registry is who fetches images for templates. Its members are at the top of a config,
+// where secrets are put.
+type Registry struct {
+	Username string `json:"registry_username"`
+	Password string `json:"registry_password"`
 }
 
 // Language is one that the template runs.
@@ -110,7 +118,7 @@ var (
 // Open checks the settings, fills in what is left out, and prepares the control
 // plane. header holds the credentials, secrets what must not appear in an error
 // besides the key.
-func (s *Settings) Open(provider string, header http.Header, secrets ...string) (*Config, error) {
+func (s *Settings) Open(provider string, header http.Header) (*Config, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -138,7 +146,7 @@ func (s *Settings) Open(provider string, header http.Header, secrets ...string) 
 	client := guard.Client(netguard.TransportOptions{TLS: secure})
 	return &Config{
 		API: control.New(control.Options{
-			Provider: provider, BaseURL: s.APIURL, Header: header, HTTP: client, Secrets: append(secrets, s.APIKey),
+			Provider: provider, BaseURL: s.APIURL, Header: header, HTTP: client, Secrets: []string{s.APIKey, s.Registry.Password},
 		}),
 		Dial:     guard.DialContext,
 		Data:     envd.Options{Gateway: s.ProxyURL, Domain: s.SandboxDomain, User: s.User, TLS: secure},
@@ -160,6 +168,8 @@ func (s *Settings) check() error {
 		return errors.New("timeout_seconds: must be between 1 and 2592000")
 	case s.OnTimeout != string(backend.TimeoutKill) && s.OnTimeout != string(backend.TimeoutPause):
 		return errors.New("on_timeout: must be kill or pause")
+	case (s.Registry.Username == "") != (s.Registry.Password == ""):
+		return errors.New("registry_username and registry_password go together")
 	case s.Network != string(backend.NetworkClosed) && s.Network != string(backend.NetworkOpen):
 		return errors.New("network: must be closed or open")
 	}

@@ -22,16 +22,14 @@ const desktopPort = 6080
 
 // build says how the standard template is built.
 type build struct {
-	TemplateName     string   `json:"name"`
-	Image            string   `json:"image"`
-	RegistryUsername string   `json:"registry_username"`
-	RegistryPassword string   `json:"registry_password"`
-	Command          []string `json:"command"`
-	DNS              []string `json:"dns"`
-	Disk             string   `json:"disk"`
-	CPUMillicores    int      `json:"cpu_millicores"`
-	MemoryMB         int      `json:"memory_mb"`
-	Desktop          bool     `json:"desktop"`
+	TemplateName  string   `json:"name"`
+	Image         string   `json:"image"`
+	Command       []string `json:"command"`
+	DNS           []string `json:"dns"`
+	Disk          string   `json:"disk"`
+	CPUMillicores int      `json:"cpu_millicores"`
+	MemoryMB      int      `json:"memory_mb"`
+	Desktop       bool     `json:"desktop"`
 }
 
 var (
@@ -52,8 +50,6 @@ func (b *build) check() error {
 		return errors.New("build.name: must have 1 to 100 of the characters a-z, 0-9, - and _")
 	case b.Image == "":
 		return errors.New("build.image: is required")
-	case (b.RegistryUsername == "") != (b.RegistryPassword == ""):
-		return errors.New("build: registry_username and registry_password go together")
 	case !diskForm.MatchString(b.Disk):
 		return errors.New("build.disk: must be a size such as 1G")
 	case b.CPUMillicores < 0 || b.MemoryMB < 0:
@@ -83,17 +79,11 @@ func nameServers(list []string) ([]string, error) {
 	return out, nil
 }
 
-func (b *build) secrets() []string {
-	if b == nil || b.RegistryPassword == "" {
-		return nil
-	}
-	return []string{b.RegistryPassword}
-}
-
 // builder implements remote.Builder.
 type builder struct {
 	build
-	api *control.Client
+	registry remote.Registry
+	api      *control.Client
 }
 
 // Name implements remote.Builder.
@@ -146,7 +136,7 @@ type templateBody struct {
 func (b *builder) Build(ctx context.Context, op, name string, old *remote.Built) (backend.Template, error) {
 	body := templateBody{
 		Image: b.Image, Name: name, WritableLayerSize: b.Disk, ExposedPorts: []int{envd.Port}, ProbePort: envd.Port, ProbePath: "/health",
-		CPU: b.CPUMillicores, Memory: b.MemoryMB, RegistryUsername: b.RegistryUsername, RegistryPassword: b.RegistryPassword,
+		CPU: b.CPUMillicores, Memory: b.MemoryMB, RegistryUsername: b.registry.Username, RegistryPassword: b.registry.Password,
 		Command: b.Command, DNS: b.DNS,
 	}
 	if b.Desktop {

@@ -49,7 +49,7 @@ func Open(provider string, raw json.RawMessage) (*remote.Config, error) {
 		header.Set("X-Api-Key", s.APIKey)
 		header.Set("Authorization", "Bearer "+s.APIKey)
 	}
-	c, err := s.Settings.Open(provider, header, s.Build.secrets()...)
+	c, err := s.Settings.Open(provider, header)
 	if err != nil {
 		return nil, err
 	}
@@ -149,5 +149,5 @@ func (d *dialect) Builder() remote.Builder {
 	if d.s.Build == nil {
 		return nil
 	}
-	return &builder{build: *d.s.Build, api: d.api}
+	return &builder{build: *d.s.Build, registry: d.s.Registry, api: d.api}
 }

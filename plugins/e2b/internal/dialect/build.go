@@ -16,15 +16,13 @@ import (
 
 // build says how the standard template is built.
 type build struct {
-	TemplateName     string   `json:"name"`
-	Image            string   `json:"image"`
-	RegistryUsername string   `json:"registry_username"`
-	RegistryPassword string   `json:"registry_password"`
-	Run              []string `json:"run"`
-	StartCommand     string   `json:"start_command"`
-	ReadyCommand     string   `json:"ready_command"`
-	CPUs             int      `json:"cpus"`
-	MemoryMB         int      `json:"memory_mb"`
+	TemplateName string   `json:"name"`
+	Image        string   `json:"image"`
+	Run          []string `json:"run"`
+	StartCommand string   `json:"start_command"`
+	ReadyCommand string   `json:"ready_command"`
+	CPUs         int      `json:"cpus"`
+	MemoryMB     int      `json:"memory_mb"`
 }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
@@ -37,25 +35,17 @@ func (b *build) check() error {
 		return errors.New("build.name: must have 1 to 100 of the characters a-z, 0-9, - and _")
 	case b.Image == "":
 		return errors.New("build.image: is required")
-	case (b.RegistryUsername == "") != (b.RegistryPassword == ""):
-		return errors.New("build: registry_username and registry_password go together")
 	case b.CPUs < 0 || b.MemoryMB < 0 || b.MemoryMB > 0 && b.MemoryMB < 128:
 		return errors.New("build: cpus must be positive and memory_mb at least 128")
 	}
 	return nil
 }
 
-func (b *build) secrets() []string {
-	if b == nil || b.RegistryPassword == "" {
-		return nil
-	}
-	return []string{b.RegistryPassword}
-}
-
 // builder implements remote.Builder.
 type builder struct {
 	build
-	api *control.Client
+	registry remote.Registry
+	api      *control.Client
 }
 
 // Name implements remote.Builder.
@@ -179,8 +169,8 @@ func (b *builder) Build(ctx context.Context, op, name string, old *remote.Built)
 		return backend.Template{}, backend.Errorf(backend.KindInternal, op, "the reply names no template and build")
 	}
 	body := buildBody{FromImage: b.Image, Force: old != nil, StartCmd: b.StartCommand, ReadyCmd: b.ReadyCommand}
-	if b.RegistryUsername != "" {
-		body.FromImageRegistry = &registryBody{Type: "registry", Username: b.RegistryUsername, Password: b.RegistryPassword}
+	if b.registry.Username != "" {
+		body.FromImageRegistry = &registryBody{Type: "registry", Username: b.registry.Username, Password: b.registry.Password}
 	}
 	for _, command := range b.Run {
 		body.Steps = append(body.Steps, step{Type: "RUN", Args: []string{command}})

@@ -58,7 +58,7 @@ func Open(provider string, raw json.RawMessage) (*remote.Config, error) {
 	if err := s.Build.check(); err != nil {
 		return nil, err
 	}
-	c, err := s.Settings.Open(provider, http.Header{"X-Api-Key": {s.APIKey}}, s.Build.secrets()...)
+	c, err := s.Settings.Open(provider, http.Header{"X-Api-Key": {s.APIKey}})
 	if err != nil {
 		return nil, err
 	}
@@ -156,5 +156,5 @@ func (d *dialect) Builder() remote.Builder {
 	if d.s.Build == nil {
 		return nil
 	}
-	return &builder{build: *d.s.Build, api: d.api}
+	return &builder{build: *d.s.Build, registry: d.s.Registry, api: d.api}
 }
