@@ -83,6 +83,7 @@ func (c *checker) file(f File) {
 	c.limits(f.Limits, f.MaxLimits)
 	c.sessions(f)
 	c.admission(f.Admission)
+	c.admin(f)
 	if l := f.Billing.Ledger; l != LedgerSQLite && l != LedgerNone {
 		c.fail("billing.ledger", "must be %s or %s", LedgerSQLite, LedgerNone)
 	}
@@ -200,6 +201,21 @@ func (c *checker) admission(a Admission) {
 	}
 	if a.Bearer.JWKSURL != "" && !trustworthy(a.Bearer.JWKSURL) {
 		c.fail("admission.bearer.jwks_url", "must be an https URL (plain http only to this machine)")
+	}
+}
+
+func (c *checker) admin(f File) {
+	switch a := f.Admin; {
+	case a.Listen == "" && a.Credential == (Secret{}):
+	case a.Listen == "":
+		c.fail("admin.credential", "has no meaning without admin.listen")
+	case a.Listen == f.Listen:
+		c.fail("admin.listen", "must not be the address of callers")
+	default:
+		if _, _, err := net.SplitHostPort(a.Listen); err != nil {
+			c.fail("admin.listen", "must be HOST:PORT")
+		}
+		c.secret("admin.credential", a.Credential)
 	}
 }
 

@@ -44,6 +44,7 @@ type File struct {
 	Artifacts Artifacts `yaml:"artifacts"`
 	Queue     Queue     `yaml:"queue"`
 	Admission Admission `yaml:"admission"`
+	Admin     Admin     `yaml:"admin"`
 	Billing   Billing   `yaml:"billing"`
 }
 
@@ -153,6 +154,15 @@ type Queue struct {
 	TenantWaiting Count `yaml:"tenant_waiting"`
 	// MaxWait is how long a run waits for its turn.
 	MaxWait Duration `yaml:"max_wait"`
+}
+
+// Admin is an address for operators. The command line of this machine does not
+// need it.
+type Admin struct {
+	// Listen is HOST:PORT, never that of callers; empty means no address.
+	Listen string `yaml:"listen"`
+	// Credential says where the bearer token is that operators bring.
+	Credential Secret `yaml:"credential"`
 }
 
 // Admission says who is let in.

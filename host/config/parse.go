@@ -179,6 +179,7 @@ func (f *File) resolve(dir string) {
 	abs(&f.Data)
 	abs(&f.Billing.Path)
 	abs(&f.Sessions.Redis.File)
+	abs(&f.Admin.Credential.File)
 	for i := range f.Plugins.Dirs {
 		abs(&f.Plugins.Dirs[i])
 	}

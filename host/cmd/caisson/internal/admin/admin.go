@@ -69,7 +69,7 @@ type Swept struct {
 	Failed string `json:"failed,omitempty"`
 }
 
-// Host is what the server's side needs. *host.Host implements it.
+// Host is what the server's side needs. *host.Host implements all but Reload.
 type Host interface {
 	AllSessions(ctx context.Context) ([]backend.Sandbox, error)
 	EndSession(ctx context.Context, id string) error
@@ -105,17 +105,34 @@ func Serve(ctx context.Context, dir string, h Host, log hclog.Logger) (*Server, 
 	}
 	// The path may go by way of a descriptor that is gone at the end.
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	return start(l, routes(h), log), nil
+}
+
+// ServeAddress answers on an address of its own, to whoever brings the credential
+// as a bearer token. It takes l over.
+func ServeAddress(l net.Listener, credential string, h Host, log hclog.Logger) (*Server, error) {
+	guarded, err := guard(credential, routes(h))
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return start(l, guarded, log), nil
+}
+
+func start(l net.Listener, h http.Handler, log hclog.Logger) *Server {
 	s := &Server{
-		http: &http.Server{Handler: routes(h), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, ErrorLog: log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})},
+		http: &http.Server{
+			Handler: h, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, IdleTimeout: readTimeout,
+			ErrorLog: log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		},
 		done: make(chan struct{}),
 	}
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the admin socket does not answer any more", "error", err)
+			log.Error("operators are not answered any more", "address", l.Addr().String(), "error", err)
 		}
 	}()
-	return s, nil
+	return s
 }
 
 // Close stops answering.

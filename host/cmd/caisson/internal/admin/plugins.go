@@ -13,14 +13,16 @@ import (
 	"github.com/caisson-run/caisson/host"
 )
 
-// PluginOperator is what the server's side needs to operate plugins. *host.Host
-// implements it.
+// PluginOperator is what the server's side needs to operate plugins: *host.Host,
+// and whoever knows where its configuration is.
 type PluginOperator interface {
 	Plugins() []host.PluginStatus
 	PluginDetail(name string) (host.PluginDetail, error)
 	PluginLog(name string) ([]string, error)
 	SwapPlugin(ctx context.Context, name string, o host.SwapOptions) (host.SwapReport, error)
 	ResetPlugin(name string) error
+	// Reload reads the configuration again and returns what changed.
+	Reload(ctx context.Context) ([]string, error)
 }
 
 // maxBody bounds a request, maxWatch how long a swap is watched.
@@ -68,6 +70,13 @@ func pluginRoutes(mux *http.ServeMux, p PluginOperator) {
 			lines = []string{}
 		}
 		answer(w, lines, err)
+	})
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
+		changes, err := p.Reload(r.Context())
+		if changes == nil {
+			changes = []string{}
+		}
+		answer(w, changes, err)
 	})
 	mux.HandleFunc("POST /plugins/{name}/reset", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, p.ResetPlugin(r.PathValue("name")))
@@ -137,4 +146,9 @@ func (c *Client) SwapPlugin(ctx context.Context, name string, o host.SwapOptions
 // ResetPlugin is host.Host.ResetPlugin.
 func (c *Client) ResetPlugin(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodPost, "/plugins/"+url.PathEscape(name)+"/reset", nil, nil)
+}
+
+// Reload makes the server read its configuration again and returns what changed.
+func (c *Client) Reload(ctx context.Context) (out []string, err error) {
+	return out, c.do(ctx, http.MethodPost, "/reload", nil, &out)
 }

@@ -80,6 +80,7 @@ func TestHelp(t *testing.T) {
 		{"plugin", "logs"},
 		{"plugin", "swap"},
 		{"plugin", "reset"},
+		{"reload"},
 		{"doctor"},
 		{"session"},
 		{"session", "list"},

@@ -89,6 +89,28 @@ func printSwap(w io.Writer, r host.SwapReport) {
 	}
 }
 
+func (a *app) reloadCommand() *cli.Command {
+	return &cli.Command{
+		Name: "reload", Usage: "make a running server read its configuration again",
+		Description: "Named configs, plugins, the default backend, policies, languages and limits change\n" +
+			"without losing a request; plugins that were installed over the ones in use are\n" +
+			"swapped in. Prints what changed, and which keys need a restart.",
+		Flags: commonFlags(),
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if err := exactArgs(cmd); err != nil {
+				return err
+			}
+			return a.withServer(cmd, func(c *admin.Client) error {
+				changes, err := c.Reload(ctx)
+				for _, change := range changes {
+					fmt.Fprintln(a.Stdout, change)
+				}
+				return err
+			})
+		},
+	}
+}
+
 func (a *app) pluginResetCommand() *cli.Command {
 	return &cli.Command{
 		Name: "reset", Usage: "let a plugin out of quarantine, and start it now", ArgsUsage: "NAME",

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/datadir"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/deployment"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/server"
@@ -33,7 +32,8 @@ func (a *app) serveCommand() *cli.Command {
 		Usage: "answer POST /v1/exec and what belongs to it",
 		Description: "GET /v1/exec/health answers 200 as soon as a run would succeed, and 503 before.\n" +
 			"SIGTERM and SIGINT stop accepting and let runs in flight finish, for the time of\n" +
-			"\"drain\" in the configuration (30s); a second signal cancels them.",
+			"\"drain\" in the configuration (30s); a second signal cancels them. SIGHUP reads\n" +
+			"the configuration again and looks for plugins that were installed meanwhile.",
 		Flags: commonFlags(append([]cli.Flag{
 			&cli.StringFlag{Name: "addr", Usage: "listen on `HOST:PORT` (default: 127.0.0.1:8080)"},
 			&cli.BoolFlag{Name: "dev", Usage: "serve this machine only, with a key kept in DATA/dev-key, and print how to call it"},
@@ -108,7 +108,7 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 		}
 		return errors.Join(err, srv.Shutdown(cut))
 	}
-	operators, err := admin.Serve(ctx, data.Path(), d.Host, log.Named("admin"))
+	operators, err := a.operate(ctx, cmd, data.Path(), s, d, log)
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -135,7 +135,7 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 	}
 	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := errors.Join(operators.Close(), d.Close(closing)); err != nil {
+	if err := errors.Join(operators.close(), d.Close(closing)); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
 	log.Info("stopped")

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
@@ -57,6 +58,10 @@ type Deployment struct {
 	Host *host.Host
 	// Exec runs programs without HTTP and unbilled.
 	Exec *exec.Interpreter
+
+	lookup    func(string) (string, bool)
+	reloading sync.Mutex
+	file      config.File // in force, guarded by reloading
 
 	warnings []string
 	closers  []func(context.Context) error // in order of opening
@@ -151,6 +156,7 @@ func (d *Deployment) open(ctx context.Context, o Options, platform host.Platform
 	if err != nil {
 		return err
 	}
+	d.lookup, d.file = o.LookupEnv, o.File
 	d.Host, err = host.Open(ctx, host.Options{
 		Platform: platform, Config: c,
 		PluginDirs: o.PluginDirs, DataDir: o.DataDir, CacheDir: o.CacheDir,

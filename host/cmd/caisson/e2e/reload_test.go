@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A configuration that changes while requests come: by command, by SIGHUP, and
+// through the address for operators.
+func TestReload(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const credential = "an operator's credential"
+	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey, "ADMIN_CREDENTIAL="+credential)
+	base := "admin:\n  listen: " + admin + "\n  credential: {env: ADMIN_CREDENTIAL}\n"
+	file := p.config(t, base)
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(base+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := p.serve(t, "--config", file).ready(t)
+	kept := s.python(t, "open('kept.txt','w').write('here')")
+
+	reload := append(p.flags("reload"), "--config", file)
+	write("default_backend: second\nbackends: [{id: wasm, plugin: wasm}, {id: second, plugin: wasm}]\nlimits: {stdout: 4}\n")
+	if r := p.run(t, "", reload...); r.code != 0 || r.stdout != "default backend: second\nlimits: changed\nsandbox config second: new, on wasm\n" {
+		t.Errorf("reload: %+v", r)
+	}
+	if a := s.python(t, "print('123456')"); !strings.HasPrefix(a.Stdout, "1234") || strings.Contains(a.Stdout, "5") {
+		t.Errorf("the new limit is not in force: %+v", a)
+	}
+	if r := s.must(t, http.MethodGet, "/v1/exec/sessions/"+kept.SessionID, s.key, ""); r.status == http.StatusInternalServerError {
+		t.Errorf("the session of the first backend: %+v", r)
+	}
+	// What is wrong changes nothing, and says where.
+	write("default_backend: absent\n")
+	if r := p.run(t, "", reload...); r.code != 1 || !strings.Contains(r.stderr, "default_backend") {
+		t.Errorf("reload of a bad file: %+v", r)
+	}
+	write("drain: 7s\n")
+	s.signal(t, syscall.SIGHUP)
+	s.eventually(t, "the log tells of the reload", func() bool {
+		return strings.Contains(s.stderr.String(), "drain: takes effect after a restart")
+	})
+	if a := s.python(t, "print('123456')"); a.Stdout != "123456\n" {
+		t.Errorf("the old limit is still in force: %+v", a)
+	}
+
+	ask := func(token string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/plugins", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		r, err := s.do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.status
+	}
+	for token, want := range map[string]int{"": 401, testKey: 401, credential: 200} {
+		if got := ask(token); got != want {
+			t.Errorf("the address for operators answers %d to %q, want %d", got, token, want)
+		}
+	}
+	s.stop(t)
+}
