@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -170,9 +171,13 @@ func sameContainers(t testing.TB, cl *client.Client) {
 	})
 }
 
+// listContainers lists those that a backend made: an engine may build images meanwhile,
+// and other packages' tests have containers too.
 func listContainers(t testing.TB, cl *client.Client) map[string]string {
 	t.Helper()
-	all, err := cl.ContainerList(context.Background(), container.ListOptions{All: true})
+	all, err := cl.ContainerList(context.Background(), container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", "caisson.owner")),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
