@@ -333,3 +333,32 @@ func TestBootstrapper(t *testing.T) {
 		}
 	})
 }
+
+// A sandbox that was found by its metadata and cannot be reached is still there:
+// nothing is made beside it.
+func TestDoubtWhileRecoveringMakesNothing(t *testing.T) {
+	eachKind(t, func(t *testing.T, w *world) {
+		mustExec(t, w.manager(), "s")
+		first := w.only().ID
+		w.reset()
+		m := w.manager()
+		for _, op := range []string{"Get", "List", "Connect"} {
+			w.account.Before = func(_ context.Context, o, _ string) error {
+				if o == op {
+					return account.Down()
+				}
+				return nil
+			}
+			asked := op == "Connect" || (op == "Get") == slices.Contains(w.account.Caps, backend.CapNames)
+			if _, err := m.Exec(t.Context(), "s", pwd); asked != (backend.KindOf(err) == backend.KindUnavailable) {
+				t.Errorf("%s down: Exec = %v", op, err)
+			}
+			w.account.Before = nil
+			if w.only().ID != first {
+				t.Fatalf("%s down: the sandbox was replaced", op)
+			}
+			w.reset()
+			m = w.manager()
+		}
+	})
+}
