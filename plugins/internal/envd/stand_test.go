@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -33,6 +34,9 @@ type stand struct {
 	server  *httptest.Server
 	machine envdfake.Options
 	style   envdfake.Style
+	// prepare is called with every new machine; env is its environment.
+	prepare func(*envdfake.Machine)
+	env     map[string]string
 
 	mu      sync.Mutex
 	config  map[string]string
@@ -248,13 +252,20 @@ func (s *stand) Create(ctx context.Context, spec backend.CreateSpec) (backend.Sa
 		}
 	}
 	opts := s.machine
-	opts.Env = spec.Env
+	opts.Env = maps.Clone(s.env)
+	if opts.Env == nil {
+		opts.Env = make(map[string]string)
+	}
+	maps.Copy(opts.Env, spec.Env)
 	m, err := envdfake.New(s.t.TempDir(), opts)
 	if errors.Is(err, envdfake.ErrUnable) {
 		need(s.t, "%v", err)
 	}
 	if err != nil {
 		return backend.Sandbox{}, err
+	}
+	if s.prepare != nil {
+		s.prepare(m)
 	}
 	s.next++
 	id := fmt.Sprintf("ifake%015d", s.next)
