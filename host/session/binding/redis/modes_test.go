@@ -164,6 +164,14 @@ func TestDocumentedRights(t *testing.T) {
 	for word := range strings.FieldsSeq(strings.ReplaceAll(string(found[1]), "//", "")) {
 		rule = append(rule, strings.ReplaceAll(word, "PASSWORD", "hush"))
 	}
+	page, err := os.ReadFile("../../../../docs/session-store.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.Join(strings.Fields(strings.ReplaceAll(string(found[1]), "//", "")), " ")
+	if !strings.Contains(strings.Join(strings.Fields(string(page)), " "), plain) {
+		t.Errorf("docs/session-store.md does not have the rights of doc.go: %s", plain)
+	}
 	server := redistest.Start(t)
 	if err := server.Client(t).Do(t.Context(), rule...).Err(); err != nil {
 		t.Fatalf("%v: %v", rule, err)
