@@ -63,7 +63,7 @@ var kit = backendtest.Harness{
 	// Interpreting megabytes of source takes a while on a busy machine.
 	Patience: 3 * time.Minute,
 	// Two programs have to start within it, on a machine that does other things.
-	ShortRun: 4 * time.Second,
+	ShortRun: 2 * time.Second,
 	Skip: map[string]string{
 		"refused/links":                "programs cannot make links that lead out; see TestLinksLeadNowhere of package embedded",
 		"refused/links_to_directories": "programs cannot make links that lead out; see TestLinksLeadNowhere of package embedded",

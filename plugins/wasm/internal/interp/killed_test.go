@@ -11,9 +11,9 @@ import (
 // soon is how long a program may run after it said that it has started.
 const soon = 200 * time.Millisecond
 
-// runAndKill runs a program that prints "started", and whose deadline comes soon after
+// runAndKill runs a program that prints "started", and whose deadline comes a while after
 // that. It returns how long after the deadline the run returned.
-func (s *sandbox) runAndKill(e *Engine, p Program) (o out, late time.Duration) {
+func (s *sandbox) runAndKill(p Program, after time.Duration) (o out, late time.Duration) {
 	s.t.Helper()
 	ctx := &started{Context: context.Background(), done: make(chan struct{})}
 	defer context.AfterFunc(s.t.Context(), ctx.end)()
@@ -23,7 +23,7 @@ func (s *sandbox) runAndKill(e *Engine, p Program) (o out, late time.Duration) {
 	var stdout, stderr bytes.Buffer
 	if p.Stdout == nil {
 		p.Stdout = writerFunc(func(b []byte) (int, error) {
-			ctx.once.Do(func() { ctx.timer = time.AfterFunc(soon, ctx.end) })
+			ctx.once.Do(func() { ctx.timer = time.AfterFunc(after, ctx.end) })
 			if stdout.Len() < 1<<16 {
 				stdout.Write(b)
 			}
@@ -31,7 +31,7 @@ func (s *sandbox) runAndKill(e *Engine, p Program) (o out, late time.Duration) {
 		})
 	}
 	p.Stderr = &stderr
-	res, err := e.Run(ctx, p)
+	res, err := shared.Run(ctx, p)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (c *started) Err() error {
 // ended by its time, and what it printed.
 func (s *sandbox) expectKilled(p Program) out {
 	s.t.Helper()
-	o, late := s.runAndKill(shared, p)
+	o, late := s.runAndKill(p, soon)
 	if o.Reason != ReasonTimeout || o.Code != 137 || o.Err == nil {
 		s.t.Errorf("reason %s, code %d (%v), stderr %q", o.Reason, o.Code, o.Err, o.stderr)
 	}

@@ -44,7 +44,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSandbox(t, in)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 600*time.Millisecond)
 			defer cancel()
 			o := s.run(ctx, s.program("echo started; "+script))
 			// Some end at the limit on memory before.
