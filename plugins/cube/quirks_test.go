@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caisson-run/caisson/plugins/cube/internal/dialect"
 	"github.com/caisson-run/caisson/plugins/internal/controlfake"
 	"github.com/caisson-run/caisson/plugins/internal/envdfake"
-	"github.com/caisson-run/caisson/plugins/internal/remote"
 	"github.com/caisson-run/caisson/plugins/internal/remotetest"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -21,10 +19,9 @@ import (
 // rig is a backend on a provider of its own.
 func rig(t testing.TB, more map[string]any, change ...func(*controlfake.Options)) *remotetest.Rig {
 	t.Helper()
-	return remotetest.New(t, controlfake.Cube, remote.Plugin{
-		Name: name, Capabilities: capabilities, Dir: t.TempDir(),
-		Open: func(raw json.RawMessage) (*remote.Config, error) { return dialect.Open(name, raw) },
-	}, more, change...)
+	p := plugin()
+	p.Dir = t.TempDir()
+	return remotetest.New(t, controlfake.Cube, p, more, change...)
 }
 
 func at(method, path string, f envdfake.Fault) envdfake.Fault {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caisson-run/caisson/plugins/e2b/internal/dialect"
 	"github.com/caisson-run/caisson/plugins/internal/controlfake"
 	"github.com/caisson-run/caisson/plugins/internal/envdfake"
 	"github.com/caisson-run/caisson/plugins/internal/remote"
@@ -21,10 +20,9 @@ import (
 // rig is a backend on a provider of its own.
 func rig(t testing.TB, more map[string]any, change ...func(*controlfake.Options)) *remotetest.Rig {
 	t.Helper()
-	return remotetest.New(t, controlfake.E2B, remote.Plugin{
-		Name: name, Capabilities: capabilities, Dir: t.TempDir(),
-		Open: func(raw json.RawMessage) (*remote.Config, error) { return dialect.Open(name, raw) },
-	}, more, change...)
+	p := plugin()
+	p.Dir = t.TempDir()
+	return remotetest.New(t, controlfake.E2B, p, more, change...)
 }
 
 func sandboxPath(ref backend.Ref, rest string) string { return "/sandboxes/" + ref.ID + rest }

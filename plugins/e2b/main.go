@@ -3,12 +3,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/caisson-run/caisson/plugins/e2b/internal/dialect"
 	"github.com/caisson-run/caisson/plugins/internal/remote"
@@ -28,15 +23,11 @@ var capabilities = []backend.Capability{
 	backend.CapDialPort, backend.CapDetached, backend.CapWatch,
 }
 
-func main() { backend.Serve(open) }
+func main() { remote.Serve(plugin()) }
 
-func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
-	dir := os.Getenv(backend.EnvData)
-	if dir == "" {
-		return nil, fmt.Errorf("%s is not set: this is a plugin, to be started by a host", backend.EnvData)
-	}
-	return remote.New(remote.Plugin{
-		Name: name, Version: version, Capabilities: capabilities, Dir: dir, Log: log,
+func plugin() remote.Plugin {
+	return remote.Plugin{
+		Name: name, Version: version, Capabilities: capabilities,
 		Open: func(raw json.RawMessage) (*remote.Config, error) { return dialect.Open(name, raw) },
-	}), nil
+	}
 }

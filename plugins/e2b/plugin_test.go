@@ -9,6 +9,7 @@ import (
 
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/plugins/e2b/internal/dialect"
+	"github.com/caisson-run/caisson/plugins/internal/remote"
 )
 
 func readManifest(t testing.TB) *manifest.Manifest {
@@ -105,13 +106,11 @@ func TestConfigs(t *testing.T) {
 }
 
 func openConfig(t *testing.T, config string) error {
-	t.Setenv("CAISSON_PLUGIN_DATA", t.TempDir())
-	b, err := open(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := plugin()
+	p.Dir = t.TempDir()
+	b := remote.New(p)
 	defer func() {
-		if err := b.(interface{ Close() error }).Close(); err != nil {
+		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

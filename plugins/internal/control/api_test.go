@@ -73,8 +73,8 @@ func TestVersions(t *testing.T) {
 			var v Versions
 			for i, want := range c.want {
 				_, err := v.Do(t.Context(), api, Call{Op: "Op", Class: fault.Sandbox, Method: http.MethodPost, Path: "/x"})
-				if *calls != want || err == nil != (c.kind == "") || err != nil && backend.KindOf(err) != c.kind {
-					t.Errorf("use %d: %d calls, %v; want %d, %s", i, *calls, err, want, c.kind)
+				if int(calls.Load()) != want || err == nil != (c.kind == "") || err != nil && backend.KindOf(err) != c.kind {
+					t.Errorf("use %d: %d calls, %v; want %d, %s", i, calls.Load(), err, want, c.kind)
 				}
 			}
 		})
@@ -115,8 +115,8 @@ func TestPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api, calls, _ := scripted(t, c.answers...)
 			got, err := Pages[int](t.Context(), api, Call{Op: "List", Class: fault.Listing, Method: http.MethodGet, Path: "/x"})
-			if *calls != c.calls || (c.items < 0) != (err != nil) || c.items >= 0 && len(got) != c.items || err != nil && got != nil {
-				t.Errorf("%d items in %d calls, %v; want %d in %d", len(got), *calls, err, c.items, c.calls)
+			if int(calls.Load()) != c.calls || (c.items < 0) != (err != nil) || c.items >= 0 && len(got) != c.items || err != nil && got != nil {
+				t.Errorf("%d items in %d calls, %v; want %d in %d", len(got), calls.Load(), err, c.items, c.calls)
 			}
 			if backend.ProvesGone(err) {
 				t.Error("a listing proves that a sandbox is gone")

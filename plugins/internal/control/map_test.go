@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,12 +31,12 @@ type answer struct {
 }
 
 // scripted serves answers in order, the last one for ever, and counts.
-func scripted(t testing.TB, answers ...answer) (*Client, *int, *[]time.Duration) {
+func scripted(t testing.TB, answers ...answer) (*Client, *atomic.Int64, *[]time.Duration) {
 	t.Helper()
-	calls, slept := 0, []time.Duration{}
+	var calls atomic.Int64
+	slept := []time.Duration{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		a := answers[min(calls, len(answers)-1)]
-		calls++
+		a := answers[min(int(calls.Add(1)), len(answers))-1]
 		if a.status == 0 {
 			panic(http.ErrAbortHandler)
 		}
@@ -236,8 +237,8 @@ func TestRetries(t *testing.T) {
 			api, calls, slept := scripted(t, c.answers...)
 			call := Call{Op: "Op", Class: fault.Sandbox, Method: c.method, Path: "/x"}
 			_, err := api.Do(t.Context(), call)
-			if *calls != c.calls || err == nil != (c.kind == "") || err != nil && backend.KindOf(err) != c.kind {
-				t.Errorf("%d calls, %v; want %d, %s", *calls, err, c.calls, c.kind)
+			if int(calls.Load()) != c.calls || err == nil != (c.kind == "") || err != nil && backend.KindOf(err) != c.kind {
+				t.Errorf("%d calls, %v; want %d, %s", calls.Load(), err, c.calls, c.kind)
 			}
 			if c.slept > 0 && (*slept)[0] != c.slept {
 				t.Errorf("slept %v, want %v first", *slept, c.slept)

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"encoding/json"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -64,4 +65,17 @@ func isAddress(s string) bool {
 	}
 	_, err := netip.ParsePrefix(s)
 	return err == nil
+}
+
+// NetworkBody is how providers are told about a sandbox's network; rules are their own.
+type NetworkBody struct {
+	AllowPublicTraffic bool            `json:"allowPublicTraffic"`
+	AllowOut           []string        `json:"allowOut,omitempty"`
+	DenyOut            []string        `json:"denyOut,omitempty"`
+	Rules              json.RawMessage `json:"rules,omitempty"`
+}
+
+// Body says it to a provider.
+func (e Egress) Body() NetworkBody {
+	return NetworkBody{AllowPublicTraffic: e.Public, AllowOut: e.Allow, DenyOut: e.Deny}
 }

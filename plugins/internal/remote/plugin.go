@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -109,6 +110,17 @@ var _ interface {
 	backend.DetachedRunner
 	backend.Watcher
 } = (*Backend)(nil)
+
+// Serve is the main function of a plugin. The host says where to keep things.
+func Serve(p Plugin) {
+	backend.Serve(func(_ context.Context, log hclog.Logger) (backend.Backend, error) {
+		p.Log, p.Dir = log, os.Getenv(backend.EnvData)
+		if p.Dir == "" {
+			return nil, fmt.Errorf("%s is not set: this is a plugin, to be started by a host", backend.EnvData)
+		}
+		return New(p), nil
+	})
+}
 
 // New returns the backend of a plugin.
 func New(p Plugin) *Backend {
@@ -321,46 +333,6 @@ func (c *config) forget(id string) {
 	c.data.Forget(id)
 	if err := c.records.remove(id); err != nil {
 		c.b.p.Log.Warn("the record of a sandbox that is gone could not be removed", "error", err)
-	}
-}
-
-// lanes lets one creation of a session happen at a time.
-type lanes struct {
-	mu   sync.Mutex
-	busy map[string]*lane
-}
-
-type lane struct {
-	users int
-	turn  chan struct{}
-}
-
-// enter waits for the turn of a key; leave must follow.
-func (l *lanes) enter(ctx context.Context, key string) (leave func(), err error) {
-	l.mu.Lock()
-	if l.busy == nil {
-		l.busy = make(map[string]*lane)
-	}
-	x := l.busy[key]
-	if x == nil {
-		x = &lane{turn: make(chan struct{}, 1)}
-		l.busy[key] = x
-	}
-	x.users++
-	l.mu.Unlock()
-	out := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if x.users--; x.users == 0 {
-			delete(l.busy, key)
-		}
-	}
-	select {
-	case x.turn <- struct{}{}:
-		return func() { <-x.turn; out() }, nil
-	case <-ctx.Done():
-		out()
-		return nil, ctx.Err()
 	}
 }
 

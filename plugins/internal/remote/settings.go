@@ -195,6 +195,25 @@ func (s *Settings) roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// Policy is that of a new sandbox, with the config's defaults filled in. It refuses what
+// has no meaning; whether a sandbox can live for ever is the provider's to say. Errors
+// are *backend.Error values.
+func (s *Settings) Policy(p backend.TimeoutPolicy) (backend.TimeoutPolicy, error) {
+	p = s.Timeout(p)
+	invalid := func(text string) error { return backend.Errorf(backend.KindInvalidRequest, "Create", "%s", text) }
+	switch {
+	case p.Mode != backend.TimeoutAfter && p.Mode != backend.TimeoutNever:
+		return p, invalid("timeout.mode is none of after and never")
+	case p.Action != backend.TimeoutKill && p.Action != backend.TimeoutPause:
+		return p, invalid("timeout.action is none of kill and pause")
+	case p.Mode == backend.TimeoutAfter && p.Duration <= 0:
+		return p, invalid("timeout: a new sandbox cannot end at once")
+	case p.AutoResume && p.Action != backend.TimeoutPause:
+		return p, invalid("timeout.auto_resume: there is nothing to resume after a kill")
+	}
+	return p, nil
+}
+
 // Timeout is the policy of a sandbox with the config's defaults filled in.
 func (s *Settings) Timeout(p backend.TimeoutPolicy) backend.TimeoutPolicy {
 	if p.Mode == backend.TimeoutDefault {

@@ -75,15 +75,15 @@ func (d *dialect) ValidID(id string) bool { return validID.MatchString(id) }
 // createBody is the request that makes a sandbox. How its end is written depends on
 // the server's version, which ignores the other form: both are sent.
 type createBody struct {
-	TemplateID          string            `json:"templateID"`
-	Timeout             int64             `json:"timeout"`
-	AutoPause           bool              `json:"autoPause"`
-	AutoResume          bool              `json:"autoResume"`
-	Lifecycle           lifecycle         `json:"lifecycle"`
-	AllowInternetAccess bool              `json:"allow_internet_access"`
-	Network             networkBody       `json:"network"`
-	Metadata            map[string]string `json:"metadata"`
-	EnvVars             map[string]string `json:"envVars,omitempty"`
+	TemplateID          string             `json:"templateID"`
+	Timeout             int64              `json:"timeout"`
+	AutoPause           bool               `json:"autoPause"`
+	AutoResume          bool               `json:"autoResume"`
+	Lifecycle           lifecycle          `json:"lifecycle"`
+	AllowInternetAccess bool               `json:"allow_internet_access"`
+	Network             remote.NetworkBody `json:"network"`
+	Metadata            map[string]string  `json:"metadata"`
+	EnvVars             map[string]string  `json:"envVars,omitempty"`
 }
 
 type lifecycle struct {
@@ -91,24 +91,11 @@ type lifecycle struct {
 	AutoResume bool   `json:"autoResume"`
 }
 
-type networkBody struct {
-	AllowPublicTraffic bool            `json:"allowPublicTraffic"`
-	AllowOut           []string        `json:"allowOut,omitempty"`
-	DenyOut            []string        `json:"denyOut,omitempty"`
-	Rules              json.RawMessage `json:"rules,omitempty"`
-}
-
 // CreateBody implements remote.Dialect.
 func (d *dialect) CreateBody(spec backend.CreateSpec, metadata map[string]string) (any, error) {
-	policy := d.s.Timeout(spec.Timeout)
-	invalid := func(text string) error { return backend.Errorf(backend.KindInvalidRequest, "Create", "%s", text) }
-	switch {
-	case policy.Mode != backend.TimeoutAfter && policy.Mode != backend.TimeoutNever:
-		return nil, invalid("timeout.mode is none of after and never")
-	case policy.Mode == backend.TimeoutAfter && policy.Duration <= 0:
-		return nil, invalid("timeout: a new sandbox cannot end at once")
-	case policy.AutoResume && policy.Action != backend.TimeoutPause:
-		return nil, invalid("timeout.auto_resume: there is nothing to resume after a kill")
+	policy, err := d.s.Policy(spec.Timeout)
+	if err != nil {
+		return nil, err
 	}
 	egress, err := d.s.Effective(spec.Network)
 	if err != nil {
@@ -119,7 +106,7 @@ func (d *dialect) CreateBody(spec backend.CreateSpec, metadata map[string]string
 		AutoPause: policy.Action == backend.TimeoutPause, AutoResume: policy.AutoResume,
 		Lifecycle:           lifecycle{OnTimeout: string(policy.Action), AutoResume: policy.AutoResume},
 		AllowInternetAccess: egress.Open, Metadata: metadata,
-		Network: networkBody{AllowPublicTraffic: egress.Public, AllowOut: egress.Allow, DenyOut: egress.Deny},
+		Network: egress.Body(),
 	}
 	if len(spec.Network.Rules) > 0 {
 		if body.Network.Rules, err = checkRules(spec.Network.Rules); err != nil {

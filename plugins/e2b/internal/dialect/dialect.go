@@ -82,41 +82,29 @@ func (d *dialect) ValidID(id string) bool { return validID.MatchString(id) }
 // createBody is the request that makes a sandbox. The provider's defaults are none
 // that we want, so that everything is said: without secure there is no token.
 type createBody struct {
-	TemplateID          string            `json:"templateID"`
-	Timeout             int64             `json:"timeout"`
-	Secure              bool              `json:"secure"`
-	AutoPause           bool              `json:"autoPause"`
-	AutoResume          *autoResume       `json:"autoResume,omitempty"`
-	AllowInternetAccess bool              `json:"allow_internet_access"` // the one member in this spelling
-	Network             networkBody       `json:"network"`
-	Metadata            map[string]string `json:"metadata"`
-	EnvVars             map[string]string `json:"envVars,omitempty"`
+	TemplateID          string             `json:"templateID"`
+	Timeout             int64              `json:"timeout"`
+	Secure              bool               `json:"secure"`
+	AutoPause           bool               `json:"autoPause"`
+	AutoResume          *autoResume        `json:"autoResume,omitempty"`
+	AllowInternetAccess bool               `json:"allow_internet_access"` // the one member in this spelling
+	Network             remote.NetworkBody `json:"network"`
+	Metadata            map[string]string  `json:"metadata"`
+	EnvVars             map[string]string  `json:"envVars,omitempty"`
 }
 
 type autoResume struct {
 	Enabled bool `json:"enabled"`
 }
 
-type networkBody struct {
-	AllowPublicTraffic bool            `json:"allowPublicTraffic"`
-	AllowOut           []string        `json:"allowOut,omitempty"`
-	DenyOut            []string        `json:"denyOut,omitempty"`
-	Rules              json.RawMessage `json:"rules,omitempty"`
-}
-
 // CreateBody implements remote.Dialect.
 func (d *dialect) CreateBody(spec backend.CreateSpec, metadata map[string]string) (any, error) {
-	policy := d.s.Timeout(spec.Timeout)
-	invalid := func(text string) error { return backend.Errorf(backend.KindInvalidRequest, "Create", "%s", text) }
-	switch {
-	case policy.Mode == backend.TimeoutNever:
+	policy, err := d.s.Policy(spec.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if policy.Mode == backend.TimeoutNever {
 		return nil, backend.Errorf(backend.KindUnsupported, "Create", "timeout: the provider has no sandboxes without one")
-	case policy.Mode != backend.TimeoutAfter:
-		return nil, invalid("timeout.mode is none of after and never")
-	case policy.Duration <= 0:
-		return nil, invalid("timeout: a new sandbox cannot end at once")
-	case policy.AutoResume && policy.Action != backend.TimeoutPause:
-		return nil, invalid("timeout.auto_resume: there is nothing to resume after a kill")
 	}
 	egress, err := d.s.Effective(spec.Network)
 	if err != nil {
@@ -125,7 +113,7 @@ func (d *dialect) CreateBody(spec backend.CreateSpec, metadata map[string]string
 	body := createBody{
 		TemplateID: cmp.Or(spec.Snapshot, spec.Template), Timeout: control.Seconds(d.TTL(policy)), Secure: true,
 		AutoPause: policy.Action == backend.TimeoutPause, AllowInternetAccess: egress.Open, Metadata: metadata,
-		Network: networkBody{AllowPublicTraffic: egress.Public, AllowOut: egress.Allow, DenyOut: egress.Deny},
+		Network: egress.Body(),
 	}
 	if len(spec.Network.Rules) > 0 {
 		if body.Network.Rules, err = checkRules(spec.Network.Rules, egress); err != nil {
