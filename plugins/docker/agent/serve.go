@@ -27,6 +27,8 @@ const (
 	launchers = 2
 	// threads are there before programs may use up what the container has.
 	threads = 16
+	// slots is how much is done with files at a time.
+	slots = threads / 2
 	// memory is what the agent's collector aims at: it shares with the programs.
 	memory = 96 << 20
 )
@@ -80,7 +82,7 @@ func serveMain() error {
 		return err
 	}
 	host := &work.Host{
-		FS:   &tree.FS{UID: uid, GID: gid, Programs: work.IsProgram},
+		FS:   &tree.FS{UID: uid, GID: gid, Programs: work.IsProgram, Slots: make(chan struct{}, slots)},
 		Pool: pool, Killer: killer, Launcher: launcher, Index: new(changes.Index),
 		Programs: dirs.Programs, Env: os.Environ(),
 	}

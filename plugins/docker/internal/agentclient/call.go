@@ -45,11 +45,26 @@ func errUnexpected(it agentwire.Item) error {
 }
 
 func (c *Client) call(ctx context.Context, op string, code agentwire.Op, request, answer agentwire.Message, each func(agentwire.Item) error) error {
-	conn, err := c.connect(ctx)
+	st, err := c.open(ctx, code, request)
 	if err == nil {
-		err = exchange(ctx, conn, code, request, answer, each)
+		err = await(ctx, st, answer, each)
 	}
 	return convert(ctx, op, err)
+}
+
+// open begins a request. A connection that turns out to be broken when it is written to
+// is made again: nobody has seen the request yet.
+func (c *Client) open(ctx context.Context, code agentwire.Op, request agentwire.Message) (*agentwire.Stream, error) {
+	for again := false; ; again = true {
+		conn, err := c.connect(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		st, err := conn.Open(ctx, code, request)
+		if err == nil || again || conn.Err() == nil {
+			return st, err
+		}
+	}
 }
 
 // convert makes an error of sdk/backend of what went wrong in a call.

@@ -38,6 +38,9 @@ const (
 	// answer may take.
 	keepAlive   = time.Minute
 	tryPatience = 20 * time.Second
+	// Between attempts to take a run over, while an engine is being restarted.
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
 )
 
 // Client is a connection to the agent of one sandbox. It is safe for concurrent use;
@@ -70,7 +73,7 @@ func Open(ctx context.Context, dial Dialer, opts Options) (*Client, error) {
 	}
 	c := &Client{dial: dial, opts: opts, dialing: make(chan struct{}, 1), done: make(chan struct{})}
 	c.dialing <- struct{}{}
-	if _, err := c.connect(ctx); err != nil {
+	if _, err := c.connect(ctx, false); err != nil {
 		return nil, convert(ctx, "Open", err)
 	}
 	c.alive.Go(c.keepAlive)
@@ -118,8 +121,9 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// connect returns the connection, a new one where the last has ended.
-func (c *Client) connect(ctx context.Context) (*agentwire.Conn, error) {
+// connect returns the connection, a new one where the last has ended. When that fails the
+// client is done; patient tries until ctx ends.
+func (c *Client) connect(ctx context.Context, patient bool) (*agentwire.Conn, error) {
 	if conn, err := c.current(); conn != nil || err != nil {
 		return conn, err
 	}
@@ -135,11 +139,18 @@ func (c *Client) connect(ctx context.Context) (*agentwire.Conn, error) {
 		return conn, err
 	}
 	conn, agent, err := shake(ctx, c.dial)
-	if err != nil {
-		if ctx.Err() != nil { // says nothing about the agent
-			return nil, err
+	for pause := firstPause; err != nil && patient && ctx.Err() == nil && c.Err() == nil; pause = min(2*pause, lastPause) {
+		select {
+		case <-time.After(pause):
+			conn, agent, err = shake(ctx, c.dial)
+		case <-ctx.Done():
+		case <-c.done:
 		}
-		c.fail(err)
+	}
+	if err != nil {
+		if ctx.Err() == nil || patient { // else it says nothing about the agent
+			c.fail(err)
+		}
 		return nil, err
 	}
 	c.mu.Lock()

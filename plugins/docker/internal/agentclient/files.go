@@ -138,11 +138,7 @@ func (c *Client) WriteFile(ctx context.Context, p string, opts backend.WriteOpti
 		m.Inline, m.Data = true, head.Bytes()
 		return c.one(ctx, op, agentwire.OpWrite, m, p)
 	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return backend.Entry{}, convert(ctx, op, err)
-	}
-	st, err := conn.Open(ctx, agentwire.OpWrite, m)
+	st, err := c.open(ctx, agentwire.OpWrite, m)
 	if err != nil {
 		return backend.Entry{}, convert(ctx, op, err)
 	}
@@ -198,11 +194,7 @@ func (c *Client) ReadFile(ctx context.Context, p string) (io.ReadCloser, backend
 	fail := func(err error) (io.ReadCloser, backend.Entry, error) {
 		return nil, backend.Entry{}, convert(ctx, op, err)
 	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	st, err := conn.Open(ctx, agentwire.OpRead, &agentwire.Path{Path: p})
+	st, err := c.open(ctx, agentwire.OpRead, &agentwire.Path{Path: p})
 	if err != nil {
 		return fail(err)
 	}

@@ -57,11 +57,7 @@ func (c *Client) Watch(ctx context.Context, dir string, recursive bool, fn func(
 
 // begun opens a stream and waits until what it asks for is there.
 func (c *Client) begun(ctx context.Context, op string, code agentwire.Op, request, started agentwire.Message) (*agentwire.Stream, error) {
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return nil, convert(ctx, op, err)
-	}
-	st, err := conn.Open(ctx, code, request)
+	st, err := c.open(ctx, code, request)
 	if err != nil {
 		return nil, convert(ctx, op, err)
 	}

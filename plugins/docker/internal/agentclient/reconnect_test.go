@@ -24,9 +24,17 @@ type cutter struct {
 	mu    sync.Mutex
 	conns []io.Closer
 	dials int
+	fail  int // so many dials
 }
 
 func (k *cutter) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	k.mu.Lock()
+	refuse := k.fail > 0
+	k.fail--
+	k.mu.Unlock()
+	if refuse {
+		return nil, errors.New("the engine is being restarted")
+	}
 	rw, err := k.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -57,6 +65,9 @@ func TestRelayCut(t *testing.T) {
 	h.onOut = func(all string) error {
 		if n := strings.Count(all, "\n"); n == 3 && cuts == 0 || n == 12 && cuts == 1 {
 			cuts++
+			k.mu.Lock()
+			k.fail = 3 * (cuts - 1)
+			k.mu.Unlock()
 			go k.cut()
 		}
 		return nil
@@ -132,7 +143,7 @@ func TestAgentKilled(t *testing.T) {
 	}()
 	<-begun
 	uid := c.Agent().UID
-	b.exec(t, "0:0", "sh", "-c", `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' < $p/cmdline)" in "caisson-agent serve "*) kill -9 ${p#/proc/};; esac; done`)
+	b.exec(t, "0:0", "sh", "-c", `for p in /proc/[0-9]*; do [ $p = /proc/$$ ] && continue; case "$(tr '\0' ' ' < $p/cmdline)" in "caisson-agent serve "*) kill -9 ${p#/proc/};; esac; done`)
 	if res := <-done; res.Stop != backend.StopLost {
 		t.Errorf("the run of a killed agent: %+v", res)
 	}
@@ -258,4 +269,31 @@ func TestDetached(t *testing.T) {
 	if res, err := again.AttachRun(t.Context(), spec.RunID, &heard{}); err != nil || res.Stop != backend.StopTimeout {
 		t.Errorf("a run that outlived its time: %+v, %v", res, err)
 	}
+}
+
+// TestRelaysEnd: a connection that has ended leaves no process.
+func TestRelaysEnd(t *testing.T) {
+	b, c := sandbox(t, options{})
+	relays := func() string {
+		out, _ := b.exec(t, "0:0", "sh", "-c", `n=0; for p in /proc/[0-9]*; do [ $p = /proc/$$ ] && continue; case "$(tr '\0' ' ' < $p/cmdline 2>/dev/null)" in */agent-*" relay "*) n=$((n+1));; esac; done; echo $n`)
+		return strings.TrimSpace(out)
+	}
+	k := &cutter{dial: b.dial}
+	for range 3 {
+		run(t, b.openWith(t, k.Dial), script("true"))
+	}
+	if got := relays(); got != "4" {
+		t.Errorf("%s relays, want 4", got)
+	}
+	k.cut()
+	for range 100 {
+		if relays() == "1" {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got := relays(); got != "1" {
+		t.Errorf("%s relays are left, want 1", got)
+	}
+	goesOn(t, c)
 }

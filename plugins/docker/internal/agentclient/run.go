@@ -65,11 +65,7 @@ func (c *Client) StartRun(ctx context.Context, start backend.DetachedStart, live
 // AttachRun is backend.DetachedRunner.AttachRun.
 func (c *Client) AttachRun(ctx context.Context, runID string, live backend.RunIO) (backend.RunResult, error) {
 	const op = "AttachRun"
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return backend.RunResult{}, convert(ctx, op, err)
-	}
-	st, err := conn.Open(ctx, agentwire.OpAttach, &agentwire.Attach{RunID: runID})
+	st, err := c.open(ctx, agentwire.OpAttach, &agentwire.Attach{RunID: runID})
 	if err != nil {
 		return backend.RunResult{}, convert(ctx, op, err)
 	}
@@ -147,11 +143,7 @@ func (c *Client) begin(ctx context.Context, m *agentwire.Run, spec *backend.RunS
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	st, err := conn.Open(ctx, agentwire.OpRun, m)
+	st, err := c.open(ctx, agentwire.OpRun, m)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +217,7 @@ var lostRun = backend.RunResult{Stop: backend.StopLost, ExitCode: -1, Message: "
 func isLost(err error) bool {
 	var fault *agentwire.Fault
 	var known *backend.Error
-	return !errors.As(err, &fault) && !errors.As(err, &known) && !errors.Is(err, agentwire.ErrProtocol) && !errors.Is(err, agentwire.ErrClosed)
+	return !errors.As(err, &fault) && !errors.As(err, &known)
 }
 
 // once follows on one connection. When ctx ends, the run does, and is followed to
@@ -303,11 +295,10 @@ func (r *following) takeOver(cause error) error {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.c.opts.Rejoin)
 	defer cancel()
-	conn, err := r.c.connect(ctx)
-	if err != nil {
+	if _, err := r.c.connect(ctx, true); err != nil {
 		return errors.Join(cause, err)
 	}
-	st, err := conn.Open(ctx, agentwire.OpAttach, &agentwire.Attach{RunID: r.id, Offset: r.offset, Takeover: true, Rejoin: r.c.opts.Rejoin})
+	st, err := r.c.open(ctx, agentwire.OpAttach, &agentwire.Attach{RunID: r.id, Offset: r.offset, Takeover: true, Rejoin: r.c.opts.Rejoin})
 	if err != nil {
 		return errors.Join(cause, err)
 	}

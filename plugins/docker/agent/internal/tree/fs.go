@@ -22,9 +22,19 @@ type FS struct {
 	UID, GID int
 	// Programs reports whether a user id is one that programs have.
 	Programs func(uid int) bool
+	// Slots bounds how much is done at a time, by its capacity: each takes a thread, and
+	// where programs have used up what the container may have, none can be made. nil does
+	// not bound.
+	Slots chan struct{}
 }
 
-func (f *FS) as(fn func() error) error { return kernel.As(f.UID, f.GID, fn) }
+func (f *FS) as(fn func() error) error {
+	if f.Slots != nil {
+		f.Slots <- struct{}{}
+		defer func() { <-f.Slots }()
+	}
+	return kernel.As(f.UID, f.GID, fn)
+}
 
 // Errors beside those of the kernel.
 var (

@@ -31,6 +31,8 @@ const (
 	// connection, or who attach to a detached one late.
 	keepEnded         = time.Minute
 	keepDetachedEnded = time.Hour
+	// keepOutput is how much output of runs that ended is kept at the most.
+	keepOutput = 32 << 20
 	// cleanTime bounds what is done after a program ended.
 	cleanTime = 30 * time.Second
 	// reservedPids are processes and threads of the container that programs do not get.
@@ -54,6 +56,7 @@ type Host struct {
 	mu      sync.Mutex
 	waiting int
 	jobs    map[string]*Job
+	over    []*Job // those of jobs that ended, the oldest first
 	terms   map[int]*Terminal
 	busy    int
 	idle    time.Time // since when nothing is under way
@@ -209,9 +212,8 @@ func (h *Host) environment(add []agentwire.Pair, dir string) []string {
 
 // limits of a program's processes.
 func limits(l agentwire.Limits) (processes, fileBytes, cpuSeconds uint64) {
-	room := kernel.PidsLimit() - reservedPids
-	if room > 0 {
-		processes = uint64(room)
+	if all := kernel.PidsLimit(); all > 0 {
+		processes = uint64(max(all-reservedPids, all/4, 1))
 	}
 	if l.Processes > 0 && (processes == 0 || uint64(l.Processes) < processes) {
 		processes = uint64(l.Processes)

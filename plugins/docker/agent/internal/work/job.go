@@ -4,6 +4,7 @@ package work
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -131,24 +132,45 @@ func (h *Host) register(j *Job) error {
 	return nil
 }
 
-// forgetOne forgets a run that has ended; the caller holds mu.
-func (h *Host) forgetOne() bool {
-	for id, j := range h.jobs {
-		if j.ended() {
-			delete(h.jobs, id)
-			return true
+// retain keeps a run that ended for a while, and forgets the oldest where there are too
+// many or their output is too long.
+func (h *Host) retain(j *Job, keep time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = append(h.over, j)
+	var size int64
+	for i := len(h.over) - 1; i >= 0; i-- {
+		if size += h.over[i].Log.size(); size > keepOutput {
+			for _, old := range h.over[:i+1] {
+				h.forget(old)
+			}
+			break
 		}
 	}
-	return false
+	time.AfterFunc(keep, func() { h.Forget(j) })
+}
+
+// forgetOne forgets the oldest run that has ended; the caller holds mu.
+func (h *Host) forgetOne() bool {
+	if len(h.over) == 0 {
+		return false
+	}
+	h.forget(h.over[0])
+	return true
 }
 
 // Forget forgets a run that has ended.
 func (h *Host) Forget(j *Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.forget(j)
+}
+
+func (h *Host) forget(j *Job) {
 	if h.jobs[j.ID] == j {
 		delete(h.jobs, j.ID)
 	}
+	h.over = slices.DeleteFunc(slices.Clone(h.over), func(o *Job) bool { return o == j })
 }
 
 // EndAll ends whatever is under way, and returns when it has ended or takes too long.

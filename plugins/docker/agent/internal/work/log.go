@@ -127,3 +127,10 @@ func (l *Log) counts() (total, kept [streams]int64) {
 	defer l.mu.Unlock()
 	return l.total, l.kept
 }
+
+// size is how much is kept.
+func (l *Log) size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.buf))
+}

@@ -74,7 +74,7 @@ func (h *Host) Start(ctx context.Context, spec *agentwire.Run, from Source) (*Jo
 		if j.Manner == agentwire.Detached {
 			keep = keepDetachedEnded
 		}
-		time.AfterFunc(keep, func() { h.Forget(j) })
+		h.retain(j, keep)
 	}()
 	return j, nil
 }
