@@ -68,6 +68,20 @@ func (r *raw) exec(b *testing.B, argv ...string) {
 	_ = stream.Close()
 }
 
+// start starts a program that is left alone.
+func (r *raw) start(t testing.TB, argv ...string) int {
+	t.Helper()
+	none := false
+	stream, err := r.process.Start(t.Context(), connect.NewRequest(&processpb.StartRequest{
+		Process: &processpb.ProcessConfig{Cmd: argv[0], Args: argv[1:]}, Stdin: &none,
+	}))
+	if err != nil || !stream.Receive() {
+		t.Fatal(err, stream.Err())
+	}
+	defer stream.Close()
+	return int(stream.Msg().GetEvent().GetStart().GetPid())
+}
+
 // shell is the least that tells a command's end although a descendant may hold its
 // output.
 func shell(argv []string) []string {
