@@ -184,7 +184,11 @@ func TestPool(t *testing.T) {
 func TestPoolForgetsTheDead(t *testing.T) {
 	eachWay(t, func(t *testing.T, cl *client.Client, way string) {
 		w := newWire(t)
-		b := one(t, way, map[string]any{"host": w.host(), "pool": 1})
+		b := openBackend(t, shortDir(t), way != "off", func(o *sandboxes.Options) { o.SweepEvery = time.Second })
+		t.Cleanup(func() { closeBackend(t, b) })
+		if err := b.OpenConfig(t.Context(), "c", testConfig(t, map[string]any{"agent": way, "host": w.host(), "pool": 1})); err != nil {
+			t.Fatal(err)
+		}
 		for _, silent := range []bool{false, true} {
 			dead := awaitPool(t, cl, 1)[0]
 			if silent {

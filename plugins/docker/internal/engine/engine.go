@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,9 +12,12 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
 	"github.com/caisson-run/caisson/plugins/docker/internal/settings"
@@ -29,13 +33,20 @@ const (
 
 // Engine is one engine. It is safe for concurrent use.
 type Engine struct {
-	// API is the client. Its errors go through Fail.
-	API  *client.Client
+	host string
 	http *http.Transport
+	// before is the client until a version is agreed on, and agreed the one after. The
+	// library agrees by itself while others read the version: not here.
+	before    *client.Client
+	agreed    atomic.Pointer[client.Client]
+	agreement chan struct{} // held while a version is being agreed on
 
 	mu   sync.Mutex
 	info *system.Info // of the engine's last start that we know of
 }
+
+// oldest is the API of the oldest engine that this works with, 20.10.
+const oldest = "1.41"
 
 // Open makes a client; it connects on the first call. The files of a certificate
 // are read now.
@@ -51,16 +62,64 @@ func Open(at settings.Endpoint) (*Engine, error) {
 	// The transport dials by itself, so that streams are set up by the same rules as
 	// calls, end with their context, and no proxy of the environment is asked.
 	t := &http.Transport{DialContext: dial, MaxIdleConns: 32, MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second}
-	c, err := client.NewClientWithOpts(
-		client.WithHost(host),
-		client.WithHTTPClient(&http.Client{Transport: t, CheckRedirect: client.CheckRedirect}),
-		client.WithScheme("http"),
-		client.WithAPIVersionNegotiation(),
-	)
-	if err != nil {
+	e := &Engine{host: host, http: t, agreement: make(chan struct{}, 1)}
+	var err error
+	if e.before, err = e.client(oldest); err != nil {
 		return nil, errors.New("the engine's address cannot be used")
 	}
-	return &Engine{API: c, http: t}, nil
+	return e, nil
+}
+
+func (e *Engine) client(version string) (*client.Client, error) {
+	return client.NewClientWithOpts(
+		client.WithHost(e.host),
+		client.WithHTTPClient(&http.Client{Transport: e.http, CheckRedirect: client.CheckRedirect}),
+		client.WithScheme("http"),
+		client.WithVersion(version),
+	)
+}
+
+// Client is the client to call the engine with, in the newest version of the API that
+// both know. Its errors go through Fail. ctx bounds the question to the engine, which
+// is asked once, or as long as it does not answer; then calls fail anyway.
+func (e *Engine) Client(ctx context.Context) *client.Client {
+	if c := e.agreed.Load(); c != nil {
+		return c
+	}
+	select {
+	case e.agreement <- struct{}{}:
+		defer func() { <-e.agreement }()
+	case <-ctx.Done():
+		return e.before
+	}
+	if c := e.agreed.Load(); c != nil {
+		return c
+	}
+	ctx, cancel := Short(ctx)
+	defer cancel()
+	ping, err := e.before.Ping(ctx)
+	if err != nil {
+		return e.before
+	}
+	e.agree(ping.APIVersion)
+	return cmp.Or(e.agreed.Load(), e.before)
+}
+
+// agree takes the newest version that both know, the engine's being the one it said.
+func (e *Engine) agree(engines string) {
+	version := api.DefaultVersion
+	if engines == "" {
+		engines = oldest
+	}
+	if versions.LessThan(engines, version) {
+		version = engines
+	}
+	if c := e.agreed.Load(); c != nil && c.ClientVersion() == version {
+		return
+	}
+	if c, err := e.client(version); err == nil {
+		e.agreed.Store(c)
+	}
 }
 
 // Close ends idle connections.
@@ -103,7 +162,7 @@ func (e *Engine) Info(ctx context.Context) (system.Info, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, CallTimeout, errSlow)
 	defer cancel()
-	info, err := e.API.Info(ctx)
+	info, err := e.Client(ctx).Info(ctx)
 	if err != nil {
 		return system.Info{}, err
 	}
@@ -115,13 +174,15 @@ func (e *Engine) Info(ctx context.Context) (system.Info, error) {
 func (e *Engine) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, CallTimeout, errSlow)
 	defer cancel()
-	_, err := e.API.Ping(ctx)
+	ping, err := e.Client(ctx).Ping(ctx)
 	if err != nil {
 		e.mu.Lock()
 		e.info = nil
 		e.mu.Unlock()
+		return err
 	}
-	return err
+	e.agree(ping.APIVersion) // it may be another engine by now
+	return nil
 }
 
 // Short returns a context for a call that an engine answers at once.

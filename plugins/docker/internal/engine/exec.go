@@ -109,7 +109,7 @@ const (
 func (e *Engine) attach(ctx context.Context, cmd Command, tty bool) (string, *Stream, error) {
 	short, cancel := Short(ctx)
 	defer cancel()
-	made, err := e.API.ContainerExecCreate(short, cmd.Container, container.ExecOptions{
+	made, err := e.Client(short).ContainerExecCreate(short, cmd.Container, container.ExecOptions{
 		Cmd: cmd.Argv, Env: cmd.Env, WorkingDir: cmd.Dir, User: cmd.User, Tty: tty,
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
@@ -123,7 +123,7 @@ func (e *Engine) attach(ctx context.Context, cmd Command, tty bool) (string, *St
 	done := make(chan attached, 1)
 	go func() {
 		// The client does not end the exchange with its context.
-		resp, err := e.API.ContainerExecAttach(short, made.ID, container.ExecAttachOptions{Tty: tty})
+		resp, err := e.Client(short).ContainerExecAttach(short, made.ID, container.ExecAttachOptions{Tty: tty})
 		if err != nil {
 			done <- attached{err: err}
 			return
@@ -159,7 +159,7 @@ func (e *Engine) awaitEnd(ctx context.Context, id string) bool {
 		case <-timer.C:
 		}
 		short, cancel := Short(ctx)
-		got, err := e.API.ContainerExecInspect(short, id)
+		got, err := e.Client(short).ContainerExecInspect(short, id)
 		cancel()
 		if err == nil && !got.Running && got.Pid != 0 {
 			return true
@@ -177,7 +177,7 @@ func (e *Engine) awaitEnd(ctx context.Context, id string) bool {
 func (e *Engine) exitOf(ctx context.Context, id string, known bool) (int, error) {
 	for wait := 2 * time.Millisecond; ; wait = min(wait*2, 250*time.Millisecond) {
 		short, cancel := Short(ctx)
-		got, err := e.API.ContainerExecInspect(short, id)
+		got, err := e.Client(short).ContainerExecInspect(short, id)
 		cancel()
 		switch {
 		case ctx.Err() != nil:

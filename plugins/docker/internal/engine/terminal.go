@@ -30,7 +30,7 @@ func (e *Engine) Terminal(ctx context.Context, cmd Command, cols, rows int) (*Te
 func (t *TerminalStream) Resize(ctx context.Context, cols, rows int) error {
 	ctx, cancel := Short(ctx)
 	defer cancel()
-	return t.e.API.ContainerExecResize(ctx, t.id, container.ResizeOptions{Width: uint(cols), Height: uint(rows)})
+	return t.e.Client(ctx).ContainerExecResize(ctx, t.id, container.ResizeOptions{Width: uint(cols), Height: uint(rows)})
 }
 
 // Exit returns how the command ended, and false while it runs or nobody knows.

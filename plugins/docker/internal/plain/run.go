@@ -109,7 +109,7 @@ func (b *Box) wasOutOfMemory(ctx context.Context, since time.Time) bool {
 	defer cancel()
 	// The engine's clock may be another.
 	from, to := since.Add(-time.Second), time.Now().Add(time.Second)
-	seen, failed := b.Engine.API.Events(ctx, events.ListOptions{
+	seen, failed := b.Engine.Client(ctx).Events(ctx, events.ListOptions{
 		Since: strconv.FormatInt(from.Unix(), 10), Until: strconv.FormatInt(to.Unix()+1, 10),
 		Filters: filters.NewArgs(filters.Arg("container", b.Container), filters.Arg("event", "oom")),
 	})

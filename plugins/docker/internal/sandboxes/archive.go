@@ -83,7 +83,7 @@ func (b *Backend) furnish(ctx context.Context, c *config, id string, s shape) er
 	if s.Network == settings.NetworkNone {
 		a.file("/etc/hosts", 0o644, []byte("127.0.0.1 localhost\n::1 localhost\n"))
 	}
-	return c.eng.API.CopyToContainer(ctx, id, "/", a.reader(), container.CopyToContainerOptions{})
+	return c.eng.Client(ctx).CopyToContainer(ctx, id, "/", a.reader(), container.CopyToContainerOptions{})
 }
 
 // putRecord writes a record into its container, where only root can read it.
@@ -91,7 +91,7 @@ func (b *Backend) putRecord(ctx context.Context, c *config, r record) error {
 	a := newArchive(b.o.Now())
 	a.dir(ownDir, 0o755, 0, 0)
 	a.file(recordFile, 0o600, r.encode())
-	return c.eng.API.CopyToContainer(ctx, r.Container, "/", a.reader(), container.CopyToContainerOptions{})
+	return c.eng.Client(ctx).CopyToContainer(ctx, r.Container, "/", a.reader(), container.CopyToContainerOptions{})
 }
 
 // maxRecord bounds a record that is read from a container.
@@ -101,7 +101,7 @@ const maxRecord = 1 << 20
 // plain file of root's that nobody else can write, and nothing else: this is the one
 // archive that the backend reads.
 func readRecord(ctx context.Context, c *config, id string) (record, error) {
-	body, _, err := c.eng.API.CopyFromContainer(ctx, id, recordFile)
+	body, _, err := c.eng.Client(ctx).CopyFromContainer(ctx, id, recordFile)
 	if err != nil {
 		return record{}, err
 	}

@@ -277,7 +277,7 @@ func (x *box) place(ctx context.Context) error {
 	a := newArchive(x.b.o.Now())
 	a.dir(ownDir, 0o755, 0, 0)
 	a.file(agentclient.ProgramPath(digest), 0o755, program)
-	if err := x.c.eng.API.CopyToContainer(ctx, x.container, "/", a.reader(), container.CopyToContainerOptions{}); err != nil {
+	if err := x.c.eng.Client(ctx).CopyToContainer(ctx, x.container, "/", a.reader(), container.CopyToContainerOptions{}); err != nil {
 		return err
 	}
 	x.placed = true
@@ -345,7 +345,7 @@ func (x *box) copyFrom(ctx context.Context, src backend.CopySource) (io.ReadClos
 func (x *box) standing(ctx context.Context, op string) error {
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := x.c.eng.API.ContainerInspect(short, x.container)
+	got, err := x.c.eng.Client(short).ContainerInspect(short, x.container)
 	if engine.IsAbsent(err) {
 		x.b.forgetBox(x.container)
 		return engine.Absent(op, x.record().Metadata.Session)

@@ -106,6 +106,7 @@ func (c *config) close() {
 	c.stop()
 	c.tasks.Wait()
 	c.pool.drain()
+	c.pool.b.leaveNothing(c)
 	c.eng.Close()
 }
 

@@ -83,7 +83,7 @@ func (b *Backend) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 func (b *Backend) vacate(ctx context.Context, op string, c *config, session string) error {
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := c.eng.API.ContainerInspect(short, c.name(session))
+	got, err := c.eng.Client(short).ContainerInspect(short, c.name(session))
 	if engine.IsAbsent(err) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (b *Backend) obtain(ctx context.Context, op string, c *config, spec backend
 			if err == nil {
 				return b.adoptOrDiscard(ctx, op, c, w, r)
 			}
-			b.discard(ctx, c, w.container)
+			b.discardBox(ctx, c, w)
 			// One that stopped while it waited says nothing about the next.
 			if kind := backend.KindOf(err); ctx.Err() != nil || kind != backend.KindConflict && kind != backend.KindNotFound {
 				return nil, err
@@ -154,7 +154,7 @@ func (b *Backend) obtain(ctx context.Context, op string, c *config, spec backend
 func (b *Backend) adoptOrDiscard(ctx context.Context, op string, c *config, w *box, r record) (*box, error) {
 	x, err := b.adopt(ctx, op, c, w, r)
 	if err != nil {
-		b.discard(ctx, c, w.container)
+		b.discardBox(ctx, c, w)
 		return nil, err
 	}
 	return x, nil
@@ -170,7 +170,7 @@ func (b *Backend) adopt(ctx context.Context, op string, c *config, x *box, r rec
 	before := c.watch.seen.Load()
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	if err := c.eng.API.ContainerRename(short, x.container, c.name(r.Metadata.Session)); err != nil {
+	if err := c.eng.Client(short).ContainerRename(short, x.container, c.name(r.Metadata.Session)); err != nil {
 		b.store.forget(x.container)
 		return nil, engine.Fail(ctx, op, backend.SubjectSandbox, err)
 	}
@@ -265,7 +265,7 @@ func (b *Backend) make(ctx context.Context, op string, c *config, s shape, more 
 	}()
 	// An engine goes on making what nobody waits for any more: it is waited for.
 	whole, cancel := engine.Short(context.WithoutCancel(ctx))
-	made, err := c.eng.API.ContainerCreate(whole, cc, hc, nc, nil, name)
+	made, err := c.eng.Client(whole).ContainerCreate(whole, cc, hc, nc, nil, name)
 	cancel()
 	if err == nil {
 		err = ctx.Err()
@@ -276,7 +276,7 @@ func (b *Backend) make(ctx context.Context, op string, c *config, s shape, more 
 	if err := b.furnish(ctx, c, made.ID, s); err != nil {
 		return nil, fail(err)
 	}
-	if err := c.eng.API.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+	if err := c.eng.Client(ctx).ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
 		return nil, fail(err)
 	}
 	x := b.boxOf(c, made.ID, s.Agent, labels)
@@ -311,17 +311,20 @@ func (n *names) has(name string) bool {
 	return n.set[name]
 }
 
+// discardBox removes a container that waited, or was to. The pool has let go of it.
+func (b *Backend) discardBox(ctx context.Context, c *config, x *box) {
+	b.nobodys.drop(x.first)
+	b.discard(ctx, c, x.container)
+}
+
 // discard removes a container that is nobody's, by id or name, whether or not the
 // caller is still there. What cannot be removed now the sweep finds.
 func (b *Backend) discard(ctx context.Context, c *config, container string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
-	got, err := c.eng.API.ContainerInspect(ctx, container)
+	got, err := c.eng.Client(ctx).ContainerInspect(ctx, container)
 	if engine.IsAbsent(err) {
 		return
-	}
-	if err == nil {
-		b.nobodys.drop(strings.TrimPrefix(got.Name, "/"))
 	}
 	if err == nil && got.Config != nil && got.Config.Labels[labelMaker] == b.owner.maker {
 		err = b.remove(ctx, c, got.ID, got.Config.Labels)

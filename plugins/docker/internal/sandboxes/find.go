@@ -19,7 +19,7 @@ func (b *Backend) look(ctx context.Context, op string, c *config, session string
 		return none, record{}, engine.Absent(op, strings.ToValidUTF8(session[:min(len(session), 64)], "?"))
 	}
 	short, cancel := engine.Short(ctx)
-	got, err := c.eng.API.ContainerInspect(short, c.name(session))
+	got, err := c.eng.Client(short).ContainerInspect(short, c.name(session))
 	cancel()
 	if engine.IsAbsent(err) {
 		return none, record{}, engine.Absent(op, session)

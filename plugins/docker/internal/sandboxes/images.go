@@ -46,7 +46,7 @@ func absentImage(op, name, why string) *backend.Error {
 func (c *config) findImage(ctx context.Context, name string) (string, error) {
 	ctx, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := c.eng.API.ImageInspect(ctx, name)
+	got, err := c.eng.Client(ctx).ImageInspect(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -56,7 +56,7 @@ func (c *config) findImage(ctx context.Context, name string) (string, error) {
 // pull fetches an image and reads the engine's report to its end, where its failure
 // is.
 func (c *config) pull(ctx context.Context, name string) error {
-	r, err := c.eng.API.ImagePull(ctx, name, image.PullOptions{})
+	r, err := c.eng.Client(ctx).ImagePull(ctx, name, image.PullOptions{})
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (b *Backend) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 // wake starts or resumes a container. Whoever else did so meanwhile has done it.
 func (b *Backend) wake(ctx context.Context, c *config, id, session string) error {
 	const op = "Connect"
-	got, err := c.eng.API.ContainerInspect(ctx, id)
+	got, err := c.eng.Client(ctx).ContainerInspect(ctx, id)
 	if engine.IsAbsent(err) {
 		return engine.Absent(op, session)
 	}
@@ -88,19 +88,19 @@ func (b *Backend) wake(ctx context.Context, c *config, id, session string) error
 	}
 	switch got.State.Status {
 	case container.StatePaused:
-		err = c.eng.API.ContainerUnpause(ctx, id)
+		err = c.eng.Client(ctx).ContainerUnpause(ctx, id)
 		if err != nil && strings.Contains(err.Error(), "is not paused") {
 			err = nil
 		}
 	case container.StateExited, container.StateCreated:
-		err = c.eng.API.ContainerStart(ctx, id, container.StartOptions{})
+		err = c.eng.Client(ctx).ContainerStart(ctx, id, container.StartOptions{})
 	}
 	if err != nil {
 		return engine.Fail(ctx, op, backend.SubjectSandbox, err)
 	}
 	// An engine's late word of a pause can overwrite its own of the resumption.
 	for range 20 {
-		got, err = c.eng.API.ContainerInspect(ctx, id)
+		got, err = c.eng.Client(ctx).ContainerInspect(ctx, id)
 		if err != nil {
 			return engine.Fail(ctx, op, backend.SubjectSandbox, err)
 		}
@@ -155,7 +155,7 @@ func (b *Backend) List(ctx context.Context, f backend.ListFilter) ([]backend.San
 func (b *Backend) containers(ctx context.Context, op string, c *config) ([]container.Summary, error) {
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	all, err := c.eng.API.ContainerList(short, container.ListOptions{All: true, Filters: c.filter()})
+	all, err := c.eng.Client(short).ContainerList(short, container.ListOptions{All: true, Filters: c.filter()})
 	return all, engine.Fail(ctx, op, backend.SubjectConfig, err)
 }
 
@@ -175,7 +175,7 @@ func (b *Backend) Delete(ctx context.Context, ref backend.Ref) error {
 	}
 	defer unlock()
 	short, cancel := engine.Short(ctx)
-	got, err := c.eng.API.ContainerInspect(short, c.name(ref.ID))
+	got, err := c.eng.Client(short).ContainerInspect(short, c.name(ref.ID))
 	cancel()
 	switch {
 	case engine.IsAbsent(err):
@@ -192,7 +192,7 @@ func (b *Backend) Delete(ctx context.Context, ref backend.Ref) error {
 // somebody else is removing, is removed.
 func (b *Backend) remove(ctx context.Context, c *config, id string, labels map[string]string) error {
 	b.forgetBox(id)
-	err := c.eng.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	err := c.eng.Client(ctx).ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if err != nil && strings.Contains(err.Error(), "is already in progress") {
 		err = b.awaitGone(ctx, c, id)
 	}
@@ -211,7 +211,7 @@ func (b *Backend) awaitGone(ctx context.Context, c *config, id string) error {
 	ctx, cancel := engine.Short(ctx)
 	defer cancel()
 	for {
-		if _, err := c.eng.API.ContainerInspect(ctx, id); err != nil {
+		if _, err := c.eng.Client(ctx).ContainerInspect(ctx, id); err != nil {
 			return err
 		}
 		select {
@@ -280,7 +280,7 @@ func (b *Backend) Pause(ctx context.Context, ref backend.Ref) error {
 	if x := b.known(got.ID); x != nil {
 		x.disconnect()
 	}
-	err = c.eng.API.ContainerPause(ctx, got.ID)
+	err = c.eng.Client(ctx).ContainerPause(ctx, got.ID)
 	if err != nil && strings.Contains(err.Error(), "is already paused") {
 		err = nil
 	}

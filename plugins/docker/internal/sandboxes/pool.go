@@ -81,15 +81,15 @@ func (p *pool) fill(ctx context.Context) error {
 		x.pooled = true
 		// Connecting is what takes longest of what is left.
 		if _, err := x.agent(ctx, "pool"); err != nil {
-			p.b.discard(ctx, p.c, x.container)
+			p.b.discardBox(ctx, p.c, x)
 			return err
 		}
 		if err := x.verify(ctx, "pool"); err != nil {
-			p.b.discard(ctx, p.c, x.container)
+			p.b.discardBox(ctx, p.c, x)
 			return err
 		}
 		if !p.put(&warm{box: x, shape: s, made: p.b.o.Now()}) {
-			p.b.discard(ctx, p.c, x.container)
+			p.b.discardBox(ctx, p.c, x)
 		}
 	}
 	return ctx.Err()
@@ -151,7 +151,7 @@ func (p *pool) expire(ctx context.Context, now shape) {
 	p.waiting = kept
 	p.mu.Unlock()
 	for _, w := range old {
-		p.b.discard(ctx, p.c, w.container)
+		p.b.discardBox(ctx, p.c, w.box)
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *pool) check(ctx context.Context) error {
 			return err
 		}
 		if p.without(w) {
-			p.b.discard(ctx, p.c, w.container)
+			p.b.discardBox(ctx, p.c, w.box)
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (p *pool) drain() {
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, w := range old {
-		wg.Go(func() { p.b.discard(context.Background(), p.c, w.container) })
+		wg.Go(func() { p.b.discardBox(context.Background(), p.c, w.box) })
 	}
 	wg.Wait()
 }

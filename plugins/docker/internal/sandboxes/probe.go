@@ -54,7 +54,7 @@ func (b *Backend) probe(ctx context.Context, c *config) (backend.ProbeReport, er
 	detail = append(detail, how)
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := c.eng.API.ImageInspect(short, c.set.Image)
+	got, err := c.eng.Client(short).ImageInspect(short, c.set.Image)
 	if engine.IsAbsent(err) {
 		if c.set.Pull == settings.PullNever {
 			return no(absentImage(op, c.set.Image, "and pull is never: build or load it on the engine"))

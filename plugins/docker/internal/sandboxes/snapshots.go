@@ -105,21 +105,21 @@ func (b *Backend) Snapshot(ctx context.Context, ref backend.Ref, name string, la
 		labelRecord: "", labelSession: "", labelTenant: "", labelHost: "", labelMaker: "", labelSocket: "",
 	}
 	paused := got.State.Status == container.StatePaused
-	_, err = c.eng.API.ContainerCommit(ctx, got.ID, container.CommitOptions{
+	_, err = c.eng.Client(ctx).ContainerCommit(ctx, got.ID, container.CommitOptions{
 		Reference: reference(id), Pause: !paused, Config: &container.Config{Labels: keep},
 	})
 	if err != nil {
 		if ctx.Err() != nil { // it may have been made all the same
 			clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 			defer cancel()
-			_, _ = c.eng.API.ImageRemove(clean, reference(id), image.RemoveOptions{PruneChildren: true})
+			_, _ = c.eng.Client(clean).ImageRemove(clean, reference(id), image.RemoveOptions{PruneChildren: true})
 		}
 		return backend.Snapshot{}, engine.Fail(ctx, op, backend.SubjectSandbox, err)
 	}
 	out := backend.Snapshot{ID: id, Name: name, Labels: labels, Created: meta.Created}
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	if made, err := c.eng.API.ImageInspect(short, reference(id)); err == nil {
+	if made, err := c.eng.Client(short).ImageInspect(short, reference(id)); err == nil {
 		out.Bytes = made.Size
 	}
 	return out, nil
@@ -129,7 +129,7 @@ func (b *Backend) Snapshot(ctx context.Context, ref backend.Ref, name string, la
 func (b *Backend) snapshots(ctx context.Context, op string, c *config) ([]backend.Snapshot, error) {
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	all, err := c.eng.API.ImageList(short, image.ListOptions{Filters: c.filter(filters.Arg("label", labelSnapshot))})
+	all, err := c.eng.Client(short).ImageList(short, image.ListOptions{Filters: c.filter(filters.Arg("label", labelSnapshot))})
 	if err != nil {
 		return nil, engine.Fail(ctx, op, backend.SubjectSnapshot, err)
 	}
@@ -189,10 +189,10 @@ func (b *Backend) DeleteSnapshot(ctx context.Context, config, id string) error {
 		}
 		return err
 	}
-	_, err = c.eng.API.ImageRemove(ctx, reference(id), image.RemoveOptions{PruneChildren: true})
+	_, err = c.eng.Client(ctx).ImageRemove(ctx, reference(id), image.RemoveOptions{PruneChildren: true})
 	if engine.IsConflict(err) {
 		// In use: it loses its name now, and the sweep removes it after its containers.
-		_, err = c.eng.API.ImageRemove(ctx, reference(id), image.RemoveOptions{PruneChildren: true, Force: true})
+		_, err = c.eng.Client(ctx).ImageRemove(ctx, reference(id), image.RemoveOptions{PruneChildren: true, Force: true})
 	}
 	if engine.IsAbsent(err) {
 		return nil
@@ -207,7 +207,7 @@ func (b *Backend) snapshotImage(ctx context.Context, op string, c *config, id st
 	}
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := c.eng.API.ImageInspect(short, reference(id))
+	got, err := c.eng.Client(short).ImageInspect(short, reference(id))
 	if engine.IsAbsent(err) {
 		return "", snapshotAbsent(op, id)
 	}
@@ -225,14 +225,14 @@ func (b *Backend) snapshotImage(ctx context.Context, op string, c *config, id st
 func (b *Backend) sweepImages(ctx context.Context, c *config) {
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	all, err := c.eng.API.ImageList(short, image.ListOptions{Filters: c.filter(
+	all, err := c.eng.Client(short).ImageList(short, image.ListOptions{Filters: c.filter(
 		filters.Arg("label", labelSnapshot), filters.Arg("label", labelOwner+"="+b.owner.installation), filters.Arg("dangling", "true"),
 	)})
 	if err != nil {
 		return
 	}
 	for _, i := range all {
-		_, err := c.eng.API.ImageRemove(ctx, i.ID, image.RemoveOptions{PruneChildren: true})
+		_, err := c.eng.Client(ctx).ImageRemove(ctx, i.ID, image.RemoveOptions{PruneChildren: true})
 		if err != nil && !engine.IsConflict(err) && !engine.IsAbsent(err) && !errors.Is(err, context.Canceled) {
 			b.o.Log.Warn("a deleted snapshot is still there", "image", i.ID, "error", engine.Fail(ctx, "sweep", backend.SubjectSnapshot, err))
 		}

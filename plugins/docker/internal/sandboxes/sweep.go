@@ -67,17 +67,7 @@ func (b *Backend) sweep(ctx context.Context) {
 // theirs.
 func (b *Backend) sweepOne(ctx context.Context, c *config, s container.Summary) {
 	if isNew(s.Names) {
-		maker := s.Labels[labelMaker]
-		switch {
-		case maker != b.owner.maker && !b.owner.lives(maker):
-			b.endOne(ctx, c, s, "half made by a process that is gone")
-		case maker == b.owner.maker && !slices.ContainsFunc(s.Names, func(n string) bool { return b.nobodys.has(strings.TrimPrefix(n, "/")) }):
-			// It was made although nobody heard of it, or has become a session's since
-			// it was listed: its name tells.
-			if got, err := c.eng.API.ContainerInspect(ctx, s.ID); err == nil && isNew([]string{got.Name}) {
-				b.endOne(ctx, c, s, "made for a caller who had left")
-			}
-		}
+		b.sweepNew(ctx, c, s)
 		return
 	}
 	session, ok := sessionOf(c.id, s.Names)
@@ -112,6 +102,36 @@ func (b *Backend) sweepOne(ctx context.Context, c *config, s container.Summary) 
 	}
 }
 
+// sweepNew ends a container that is nobody's when its maker is dead, or has lost it.
+func (b *Backend) sweepNew(ctx context.Context, c *config, s container.Summary) {
+	maker := s.Labels[labelMaker]
+	switch {
+	case maker != b.owner.maker && !b.owner.lives(maker):
+		b.endOne(ctx, c, s, "half made by a process that is gone")
+	case maker == b.owner.maker && !slices.ContainsFunc(s.Names, func(n string) bool { return b.nobodys.has(strings.TrimPrefix(n, "/")) }):
+		// It was made although nobody heard of it, or has become a session's since it
+		// was listed: its name tells.
+		if got, err := c.eng.Client(ctx).ContainerInspect(ctx, s.ID); err == nil && isNew([]string{got.Name}) {
+			b.endOne(ctx, c, s, "made for a caller who had left")
+		}
+	}
+}
+
+// leaveNothing removes what this process has made of a config and nobody has.
+func (b *Backend) leaveNothing(c *config) {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	defer cancel()
+	all, err := b.containers(ctx, "close", c)
+	if err != nil {
+		return // the next process finds it
+	}
+	for _, s := range all {
+		if s.Labels[labelMaker] == b.owner.maker && isNew(s.Names) {
+			b.sweepNew(ctx, c, s)
+		}
+	}
+}
+
 // due names the clock that a sandbox outlived, or is empty. The last use is the
 // latest that anybody knows of: this process, the record, the agent, and the engine,
 // which says when a container was started.
@@ -132,7 +152,7 @@ func (b *Backend) due(ctx context.Context, c *config, s container.Summary, r rec
 	}
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := c.eng.API.ContainerInspect(short, s.ID)
+	got, err := c.eng.Client(short).ContainerInspect(short, s.ID)
 	if err != nil || got.State == nil {
 		return ""
 	}

@@ -54,7 +54,7 @@ func (c *config) mounts(asked []backend.VolumeMount) ([]backend.VolumeMount, err
 func (b *Backend) haveVolumes(ctx context.Context, op string, c *config, mounts []backend.VolumeMount) error {
 	for _, v := range mounts {
 		short, cancel := engine.Short(ctx)
-		_, err := c.eng.API.VolumeInspect(short, v.Name)
+		_, err := c.eng.Client(short).VolumeInspect(short, v.Name)
 		cancel()
 		if engine.IsAbsent(err) {
 			e := engine.Errorf(backend.KindNotFound, op, backend.SubjectVolume, "no volume %q", strings.TrimPrefix(v.Name, namePrefix(c.id)+"v_"))
@@ -82,7 +82,7 @@ func (b *Backend) EnsureVolume(ctx context.Context, config, name string) (backen
 	short, cancel := engine.Short(ctx)
 	defer cancel()
 	// Creating one that exists returns it.
-	v, err := c.eng.API.VolumeCreate(short, volume.CreateOptions{
+	v, err := c.eng.Client(short).VolumeCreate(short, volume.CreateOptions{
 		Name: full, Labels: map[string]string{labelConfig: c.id, labelVolume: name, labelOwner: b.owner.installation},
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (b *Backend) ListVolumes(ctx context.Context, config string) ([]backend.Vol
 	}
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	got, err := c.eng.API.VolumeList(short, volume.ListOptions{Filters: c.filter()})
+	got, err := c.eng.Client(short).VolumeList(short, volume.ListOptions{Filters: c.filter()})
 	if err != nil {
 		return nil, engine.Fail(ctx, op, backend.SubjectVolume, err)
 	}
@@ -134,7 +134,7 @@ func (b *Backend) DeleteVolume(ctx context.Context, config, name string) error {
 	}
 	short, cancel := engine.Short(ctx)
 	defer cancel()
-	err = c.eng.API.VolumeRemove(short, full, false)
+	err = c.eng.Client(short).VolumeRemove(short, full, false)
 	if engine.IsAbsent(err) {
 		return nil
 	}

@@ -50,12 +50,7 @@ func (w *watch) listen(ctx context.Context) {
 	for _, a := range ends {
 		args = append(args, filters.Arg("event", string(a)))
 	}
-	// The client agrees on a version with the engine in its first call, which must not
-	// be this one: it looks at the version without waiting for that.
-	if _, err := w.c.eng.Info(ctx); err != nil {
-		return
-	}
-	heard, failed := w.c.eng.API.Events(ctx, events.ListOptions{Filters: w.c.filter(args...)})
+	heard, failed := w.c.eng.Client(ctx).Events(ctx, events.ListOptions{Filters: w.c.filter(args...)})
 	// The engine answers the request before it listens for us; what happens within
 	// that moment is found by asking, as without events.
 	if w.c.eng.Ping(ctx) != nil {
