@@ -40,7 +40,8 @@ func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err 
 // Reconfigure puts another configuration in force without losing a call: named
 // configs and plugins that are new, changed or gone, the default for new sessions,
 // the policy chain, the language tables and the limits. Everything is checked,
-// loaded and started before anything changes; on an error nothing has. Sessions of
+// loaded and started before anything changes; on an error nothing has. A config that
+// would not reach its live sandboxes any more is one (backendconfig.ErrInUse). Sessions of
 // a config that is gone are not found any more, and live on at their provider.
 // Clocks stay as they were. It returns what changed, one sentence each.
 func (h *Host) Reconfigure(ctx context.Context, c Config) ([]string, error) {
@@ -88,6 +89,9 @@ func (r *reconfiguration) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := r.plan(); err != nil {
+		return err
+	}
+	if err := r.strand(ctx); err != nil {
 		return err
 	}
 	if err := r.load(ctx); err != nil {

@@ -18,6 +18,8 @@ import (
 type Description struct {
 	// Required, Secret and Identity are names of members, sorted.
 	Required, Secret, Identity []string
+	// Noted says that the manifest names what belongs to Identity.
+	Noted bool
 
 	plugin   string
 	defaults map[string]json.RawMessage
@@ -47,16 +49,15 @@ func Describe(m *manifest.Manifest) (*Description, error) {
 		return nil, fmt.Errorf("describe the config of plugin %q: %w", m.Name, err)
 	}
 	d.Required = slices.Sorted(slices.Values(schema.Required))
-	noted := false
 	for _, p := range schema.Properties {
-		noted = noted || p.Identity != nil && *p.Identity
+		d.Noted = d.Noted || p.Identity != nil && *p.Identity
 	}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		p := schema.Properties[name]
 		if p.WriteOnly {
 			d.Secret = append(d.Secret, name)
 		}
-		if p.Identity != nil && *p.Identity || p.Identity == nil && !noted {
+		if p.Identity != nil && *p.Identity || p.Identity == nil && !d.Noted {
 			d.Identity = append(d.Identity, name)
 		}
 		if len(p.Default) > 0 {
