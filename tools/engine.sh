@@ -152,9 +152,12 @@ stop() {
 main() {
   [ "$(id -u)" = 0 ] || die "needs root: it makes a network, mounts and processes of other users"
   [ ${#socket} -lt 100 ] || die "CAISSON_ENGINE_DIR: too long for the path of a socket"
-  mkdir -p "$dir/config" && chmod 700 "$dir"
   case ${1:-} in
-    start) install_packages; start ;;
+    start)
+      mkdir -p "$dir/config" && chmod 700 "$dir"
+      install_packages
+      start
+      ;;
     image)
       up || die "the engine does not run; tools/engine.sh start"
       for i in "${@:2}"; do image "$i"; done
