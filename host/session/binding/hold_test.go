@@ -74,6 +74,35 @@ func TestLockIsRenewedAndGivenUpInTime(t *testing.T) {
 	})
 }
 
+// A renewal that hangs and heeds no deadline does not keep its owner believing.
+func TestLockIsGivenUpBesideAHangingRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		s, err := binding.New(&bindingtest.Faulty{
+			Engine: memory.NewEngine(memory.Options{}),
+			Before: func(_ context.Context, op string) error {
+				if op == "Renew" {
+					<-hang
+				}
+				return nil
+			},
+		}, binding.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		err = s.WithLifecycleLock(t.Context(), key, func(_ context.Context, own *binding.Ownership) error {
+			<-own.Context().Done()
+			return own.Err()
+		})
+		if took := time.Since(began); !errors.Is(err, binding.ErrOwnershipLost) || took > 50*time.Second {
+			t.Errorf("%v after %v, want ErrOwnershipLost after 50s at most", err, took)
+		}
+		close(hang)
+		synctest.Wait()
+	})
+}
+
 // A short outage costs nothing.
 func TestLockSurvivesAShortOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,6 +24,9 @@ import (
 
 // TestReplicasAreKilled kills replicas, their Redis, or both, in the middle of work.
 func TestReplicasAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for the claims of the killed to end")
+	}
 	for name, named := range map[string]bool{"named": true, "nameless": false} {
 		t.Run(name, func(t *testing.T) { storm(t, named, 1, 4, 0) })
 	}

@@ -22,7 +22,7 @@ func record(k binding.Key, sandbox string) binding.Binding {
 
 // patience is what steps may take in these tests: long for a busy machine, short for
 // a person who waits.
-const patience = 300 * time.Millisecond
+const patience = time.Second
 
 func open(t testing.TB, addr string, change func(*Options)) *binding.Store {
 	t.Helper()
