@@ -46,11 +46,12 @@ func ways(b *testing.B) (map[string]benched, *client.Client) {
 		if err := back.OpenConfig(b.Context(), "bench-"+name, testConfig(b, map[string]any{"agent": agent})); err != nil {
 			b.Fatal(err)
 		}
-		out[name] = create(b, back, cl, "bench-"+name, "warm")
+		out[name] = create(b, back, cl, "bench-"+name, name)
 	}
 	return out, cl
 }
 
+// create makes a sandbox that goes with the test; its session's name is no other's part.
 func create(b testing.TB, back backend.Backend, cl *client.Client, config, session string) benched {
 	b.Helper()
 	sb, err := back.Create(b.Context(), backend.CreateSpec{Config: config, Session: session, Metadata: backend.Metadata{Session: session, Tenant: "bench"}})
