@@ -36,9 +36,10 @@ type Mounting struct {
 	router    Router
 	admission Admission
 
-	mu       sync.Mutex
-	prefixes []string
-	closers  []func(context.Context) error
+	mu        sync.Mutex
+	prefixes  []string
+	intercept func(http.ResponseWriter, *http.Request) bool
+	closers   []func(context.Context) error
 }
 
 // Prefixes declares below which paths the entry answers, for example
@@ -51,6 +52,22 @@ func (m *Mounting) Prefixes(prefixes ...string) {
 	m.prefixes = append(m.prefixes, prefixes...)
 }
 
+// Intercept sets what looks at every request to a guarded route before anybody is
+// admitted, and reports whether it has answered: requests that another node of the
+// deployment answers, which admits for itself. Call it before routes are served.
+func (m *Mounting) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.intercept = f
+}
+
+func (m *Mounting) intercepted(w http.ResponseWriter, r *http.Request) bool {
+	m.mu.Lock()
+	f := m.intercept
+	m.mu.Unlock()
+	return f != nil && f(w, r)
+}
+
 // Handle registers a route behind admission: h runs only for requests that
 // Admission let in, with the Principal in their context. Refusals are written
 // by refuse, in the shape of the entry's own errors.
@@ -58,6 +75,9 @@ func (m *Mounting) Handle(pattern string, h http.Handler, refuse func(http.Respo
 	m.router.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !m.covers(r.URL.Path) {
 			refuse(w, r, &HTTPError{Status: http.StatusForbidden, Code: "forbidden", Message: "this path is not open"})
+			return
+		}
+		if m.intercepted(w, r) {
 			return
 		}
 		p, err := m.admission.Admit(r)

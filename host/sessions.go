@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/host/session/binding/memory"
@@ -34,9 +35,10 @@ type SessionOptions struct {
 	// LeaseFee is the price of holding a sandbox for an hour in cents, asked for each
 	// one: Fee of the process's environment for ActLease, 0 when it says nothing.
 	LeaseFee func() int64
-	// Peers says that requests for sessions on other nodes find their way there (see
-	// package peer), so that replicas with backends of their own may share a store.
-	Peers bool
+	// Peers are the other nodes and where they answer: requests about sessions with a
+	// sandbox there are passed on, so that replicas with backends of their own may
+	// share a store. Options.Node is needed then.
+	Peers map[string]string
 }
 
 // sessionKeeping is the part of a Host that keeps sessions.
@@ -48,9 +50,11 @@ type sessionKeeping struct {
 	reaper    *reaper.Reaper
 	report    binding.Report
 	own       *binding.Store // to be closed
+	peers     *peer.Peers
 }
 
 func (k *sessionKeeping) close() error {
+	k.peers.Close()
 	if k.own == nil {
 		return nil
 	}
@@ -76,7 +80,12 @@ func (h *Host) openSessions(ctx context.Context, now func() time.Time) error {
 	for _, w := range k.report.Warnings {
 		h.log.Warn("session store", "kind", k.report.Kind, "warning", w)
 	}
-	if k.report.Shared && !o.Peers {
+	if len(o.Peers) > 0 {
+		if k.peers, err = peer.New(peer.Options{Node: h.o.Node, Peers: o.Peers, Keys: h.o.Keys, Log: h.log.Named("peer")}); err != nil {
+			return err
+		}
+	}
+	if k.report.Shared && len(o.Peers) == 0 {
 		if err := h.refuseLocal(ctx); err != nil {
 			return err
 		}
@@ -196,6 +205,9 @@ func (h *Host) Sessions() *minted.Sessions { return h.keeping.minted }
 func (h *Host) Managed() (*session.Resolver, error) {
 	return h.keeping.managed, h.keeping.unmanaged
 }
+
+// Peers are the other nodes of the deployment; nil where none are configured.
+func (h *Host) Peers() *peer.Peers { return h.keeping.peers }
 
 // SessionStore describes where bindings are kept.
 func (h *Host) SessionStore() binding.Report { return h.keeping.report }

@@ -50,7 +50,7 @@ type Keys struct {
 	rand  io.Reader
 }
 
-type ring struct{ session, route, file []byte }
+type ring struct{ session, route, file, peer []byte }
 
 // NewKeys derives keys from one or more secrets. The first makes new ids; all
 // of them verify, so that a secret is rotated by putting the new one in front.
@@ -68,7 +68,7 @@ func NewKeys(secrets ...[]byte) (*Keys, error) {
 		for _, d := range []struct {
 			use string
 			key *[]byte
-		}{{"session id v1", &r.session}, {"route v1", &r.route}, {"file id v1", &r.file}} {
+		}{{"session id v1", &r.session}, {"route v1", &r.route}, {"file id v1", &r.file}, {"peer v1", &r.peer}} {
 			key, err := hkdf.Key(sha256.New, s, nil, "caisson "+d.use, sha256.Size)
 			if err != nil {
 				return nil, fmt.Errorf("identity: derive %s key: %w", d.use, err)
@@ -151,6 +151,21 @@ func (k *Keys) FileIDs(session, path, sha256 string) []string {
 func (k *Keys) IsFile(id, session, path, sha256 string) bool {
 	for _, r := range k.rings {
 		if hmac.Equal([]byte(id), []byte(r.fileID(session, path, sha256))) {
+			return true
+		}
+	}
+	return false
+}
+
+// PeerTag proves to another replica of the deployment that parts come from one.
+func (k *Keys) PeerTag(parts ...string) string {
+	return base64.RawURLEncoding.EncodeToString(sum(k.rings[0].peer, parts...))
+}
+
+// IsPeerTag reports whether tag is that of parts under any key.
+func (k *Keys) IsPeerTag(tag string, parts ...string) bool {
+	for _, r := range k.rings {
+		if hmac.Equal([]byte(tag), []byte(base64.RawURLEncoding.EncodeToString(sum(r.peer, parts...)))) {
 			return true
 		}
 	}

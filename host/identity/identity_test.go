@@ -153,3 +153,38 @@ func FuzzSession(f *testing.F) {
 		}
 	})
 }
+
+func TestPeerTags(t *testing.T) {
+	a, err := NewKeys([]byte("the first secret of a deployment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, err := NewKeys([]byte("the second secret of a deployment"), []byte("the first secret of a deployment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewKeys([]byte("the secret of somebody else's"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := a.PeerTag("GET", "/x")
+	for _, c := range []struct {
+		name  string
+		keys  *Keys
+		parts []string
+		want  bool
+	}{
+		{"the same", a, []string{"GET", "/x"}, true},
+		{"after a rotation", rotated, []string{"GET", "/x"}, true},
+		{"another deployment", other, []string{"GET", "/x"}, false},
+		{"another path", a, []string{"GET", "/y"}, false},
+		{"parts run together", a, []string{"GET/", "x"}, false},
+	} {
+		if c.keys.IsPeerTag(tag, c.parts...) != c.want {
+			t.Errorf("%s: want %v", c.name, c.want)
+		}
+	}
+	if a.IsPeerTag("", "GET", "/x") {
+		t.Error("no tag is accepted")
+	}
+}

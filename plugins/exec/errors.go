@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
@@ -102,6 +103,12 @@ func asRefusal(err error) *host.HTTPError {
 		status, code, message = http.StatusServiceUnavailable, "stopping", "the interpreter is stopping"
 	case errors.Is(err, session.ErrBusy):
 		return rateLimited("too many runs wait for this session", defaultRetry, err)
+	case errors.Is(err, peer.ErrForged):
+		status, code, message = http.StatusForbidden, codeForbidden, "this request does not come from where it says"
+	case errors.Is(err, peer.ErrUnknownNode), errors.Is(err, peer.ErrLoop):
+		return &host.HTTPError{
+			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "the machine that has this session cannot be found", RetryAfter: defaultRetry, Cause: err,
+		}
 	case errors.Is(err, binding.ErrLockBusy):
 		return rateLimited("the session is being made", defaultRetry, err)
 	case errors.Is(err, binding.ErrUnavailable), errors.Is(err, binding.ErrOwnershipLost):

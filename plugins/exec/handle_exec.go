@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strings"
@@ -27,6 +28,13 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 	in, refused := decodeRun(body)
 	if refused != nil {
 		return refused
+	}
+	if node, err := d.nodeOf(r, in); node != nil || err != nil {
+		if err != nil {
+			return err
+		}
+		place.Leave()
+		return d.pass(w, r, node, bytes.NewReader(body))
 	}
 	out := newReply(w, d.o.KeepAlive)
 	c := &call{

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,11 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 	if err != nil {
 		return err
 	}
-	form, err := formdata.Open(r.Header.Get("Content-Type"), body)
+	whole := &replayed{Reader: body}
+	if d.host.Peers() == nil {
+		whole.forget()
+	}
+	form, err := formdata.Open(r.Header.Get("Content-Type"), whole)
 	if err != nil {
 		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "Invalid content type. Must be multipart/form-data.", Cause: err}
 	}
@@ -65,10 +70,13 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		return err
 	}
 	u := &upload{
-		d: d, owner: ownerOf(p), payer: string(p.Payer), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
+		d: d, request: r, whole: whole, owner: ownerOf(p), payer: string(p.Payer), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
 	}
 	defer u.close(ctx)
 	err = u.read(ctx, form)
+	if away, ok := errors.AsType[*awayError](err); ok {
+		return d.pass(w, r, away.node, io.MultiReader(bytes.NewReader(whole.kept), body))
+	}
 	if err == nil {
 		// What follows the form is nobody's, but the upload is not whole before it.
 		_, err = io.Copy(io.Discard, body)

@@ -17,6 +17,7 @@ import (
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/ledger"
+	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/host/session/binding/memory"
@@ -57,6 +58,9 @@ type rig struct {
 	asked     []policy.Request
 	prefixes  []string
 	closers   []func(context.Context) error
+	intercept func(http.ResponseWriter, *http.Request) bool
+	peers     *peer.Peers
+	node      string
 }
 
 // logged is a log that tests read.
@@ -187,11 +191,11 @@ func (r *rig) restart() {
 func (r *rig) Default(ctx context.Context, tenant string) (session.Target, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return session.Target{Config: r.configs[0], Backend: r.shells, Info: shellsInfo, Release: func() {}}, nil
+	return session.Target{Config: r.configs[0], Node: r.node, Backend: r.shells, Info: shellsInfo, Release: func() {}}, nil
 }
 
 func (r *rig) Named(_ context.Context, _, config string) (session.Target, error) {
-	return session.Target{Config: config, Backend: r.shells, Info: shellsInfo, Release: func() {}}, nil
+	return session.Target{Config: config, Node: r.node, Backend: r.shells, Info: shellsInfo, Release: func() {}}, nil
 }
 
 func (r *rig) Configs(string) []string {
@@ -204,6 +208,7 @@ func (r *rig) Configs(string) []string {
 
 func (r *rig) Sessions() *minted.Sessions  { return r.sessions }
 func (r *rig) Keys() *identity.Keys        { return r.keys }
+func (r *rig) Peers() *peer.Peers          { return r.peers }
 func (r *rig) Ready(context.Context) error { return r.ready }
 
 func (r *rig) Limits(_ session.Target, want backend.Limits) backend.Limits {
@@ -270,6 +275,9 @@ func (r *rig) Handle(pattern string, h http.Handler, refuse func(http.ResponseWr
 			refuse(w, q, &host.HTTPError{Status: 403, Code: "forbidden", Message: "this path is not open"})
 			return
 		}
+		if r.intercept != nil && r.intercept(w, q) {
+			return
+		}
 		who, ok := r.principal[q.Header.Get("X-API-Key")]
 		if !ok {
 			refuse(w, q, &host.HTTPError{Status: 401, Code: "unauthorized", Message: "no valid credential"})
@@ -278,6 +286,8 @@ func (r *rig) Handle(pattern string, h http.Handler, refuse func(http.ResponseWr
 		h.ServeHTTP(w, q.WithContext(host.WithPrincipal(q.Context(), who)))
 	})
 }
+
+func (r *rig) Intercept(f func(http.ResponseWriter, *http.Request) bool) { r.intercept = f }
 
 func (r *rig) HandlePublic(pattern string, h http.Handler) { r.mux.Handle(pattern, h) }
 func (r *rig) OnClose(f func(context.Context) error)       { r.closers = append(r.closers, f) }

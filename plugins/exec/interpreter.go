@@ -10,6 +10,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
@@ -116,6 +117,7 @@ func def[T comparable](p *T, v T) {
 type services interface {
 	Sessions() *minted.Sessions
 	Keys() *identity.Keys
+	Peers() *peer.Peers
 	Limits(t session.Target, want backend.Limits) backend.Limits
 	Offers(t session.Target) []host.Offer
 	Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error)
@@ -179,6 +181,7 @@ type mounting interface {
 	Prefixes(prefixes ...string)
 	Handle(pattern string, h http.Handler, refuse func(http.ResponseWriter, *http.Request, *host.HTTPError))
 	HandlePublic(pattern string, h http.Handler)
+	Intercept(f func(http.ResponseWriter, *http.Request) bool)
 	OnClose(f func(context.Context) error)
 }
 

@@ -89,6 +89,7 @@ func (d *door) mount(m mounting) {
 			}
 		}
 	}
+	m.Intercept(d.elsewhere)
 	m.OnClose(i.close)
 }
 

@@ -18,11 +18,13 @@ import (
 // upload is one upload request: fields, then files, all into one session. Until
 // keep, closing it leaves nothing behind.
 type upload struct {
-	d     *door
-	owner session.Owner
-	payer string
-	grant *quota.Grant
-	find  *finder
+	d       *door
+	request *http.Request
+	whole   *replayed
+	owner   session.Owner
+	payer   string
+	grant   *quota.Grant
+	find    *finder
 	// batch reports each file's fate by itself; otherwise one failure is the
 	// request's.
 	batch bool
@@ -207,8 +209,20 @@ func (u *upload) enter(ctx context.Context) error {
 		return nil
 	}
 	if u.attrs.session != "" {
+		node, err := u.d.host.Peers().Away(u.request, u.attrs.session)
+		if err != nil {
+			return err
+		}
+		if node != nil && u.whole.over {
+			return refuse(http.StatusRequestEntityTooLarge, "too_large", "session_id must come sooner in the form")
+		}
+		if node != nil {
+			return &awayError{node}
+		}
+		u.whole.forget()
 		return u.join(ctx)
 	}
+	u.whole.forget()
 	sessions := u.d.host.Sessions()
 	t, err := sessions.Default(ctx, u.owner)
 	if err != nil {

@@ -20,8 +20,12 @@ const StoreFile = "sessions.db"
 // sessions is how the server keeps sessions. Which sessions exist beside those of
 // runs only an embedding platform could say.
 func (o Options) sessions(store *binding.Store) host.SessionOptions {
+	peers := make(map[string]string, len(o.File.Peers))
+	for _, p := range o.File.Peers {
+		peers[p.Node] = p.URL
+	}
 	return host.SessionOptions{
-		Store: store, Grace: time.Duration(o.File.Sessions.Grace),
+		Peers: peers, Store: store, Grace: time.Duration(o.File.Sessions.Grace),
 		LeaseFee: func() int64 { return Fee(o.LookupEnv, host.ActLease) },
 	}
 }
