@@ -400,3 +400,32 @@ func TestPythonOutputError(t *testing.T) {
 		t.Errorf("%+v after %d calls, stderr %q", o.Result, calls, stderr.String())
 	}
 }
+
+// A program may lift the limit, but not so far that to unwind what fills the memory
+// takes longer than it has.
+func TestPythonRecursionLimit(t *testing.T) {
+	need(t, "python3")
+	s := newSandbox(t)
+	s.expect(s.run(context.Background(), s.program("python3", "main.py", `import sys
+for n in 50, 500_000, 500_001, 10**9:
+    sys.setrecursionlimit(n)
+    print(sys.getrecursionlimit())
+for n in 0, "x", 2**64:
+    try:
+        sys.setrecursionlimit(n)
+    except Exception as e:
+        print(type(e).__name__)
+print(sys.getrecursionlimit())
+`)), 0, "50\n500000\n500000\n500000\nValueError\nTypeError\n500000\n", "")
+	if testing.Short() {
+		t.Skip("it takes seconds to get there")
+	}
+	p := s.program("python3", "main.py", "import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(): f()\nf()")
+	o := s.run(context.Background(), p)
+	if o.Code != 1 || o.Reason != ReasonExit || !strings.Contains(o.stderr, "RecursionError: maximum recursion depth exceeded") {
+		t.Errorf("code %d, %s, %.300q", o.Code, o.Reason, o.stderr)
+	}
+	if limit := Fuel(30 * time.Second); o.Fuel > limit/3 {
+		t.Errorf("%d units were used, a run has %d", o.Fuel, limit)
+	}
+}

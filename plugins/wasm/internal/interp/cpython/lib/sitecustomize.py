@@ -7,6 +7,8 @@ runs the program exactly as it would anywhere else. What is changed here:
 - select and asyncio wait by sleeping, as there are no sockets to wait for;
 - threads, processes and the network fail with their usual exceptions and a
   text that says why;
+- the recursion limit stays below what takes the interpreter longer to unwind than
+  programs have;
 - no byte code is written, and output appears line by line, so that what a
   program printed is not lost when it is stopped.
 
@@ -22,6 +24,7 @@ import time
 
 _SLEEP_ADVICE = 0x7E57  # guest.SleepAdvice in the host
 _MAX_NANOSECONDS = 2**63 - 1
+_MAX_RECURSION = 500_000  # some 100 MB, and four seconds
 
 
 def _restore_environment():
@@ -50,6 +53,14 @@ def sleep(seconds, /):
     if nanoseconds > _MAX_NANOSECONDS:
         raise OverflowError("timestamp too large to convert to C _PyTime_t")
     os.posix_fadvise(0, nanoseconds, _SLEEP_ADVICE, 0)
+
+
+_set_recursion_limit = sys.setrecursionlimit
+
+
+def setrecursionlimit(limit, /):
+    """Set the maximum depth of the Python interpreter stack to n."""
+    _set_recursion_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
 
 
 def _wait(readers, writers, exceptional, timeout=None, /):
@@ -179,6 +190,7 @@ def _main():
     _restore_environment()
     sys.dont_write_bytecode = True
     sys.setrecursionlimit(1000)
+    sys.setrecursionlimit = staticmethod(setrecursionlimit)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
     # Static, as functions in C are: they do not become methods of a class
