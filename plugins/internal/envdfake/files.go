@@ -75,6 +75,7 @@ func (m *Machine) download(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": path.Base(p)}))
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
+		_ = http.NewResponseController(w).Flush() // of a length that nobody knows yet
 		z := gzip.NewWriter(w)
 		_, _ = io.Copy(z, f)
 		_ = z.Close()
