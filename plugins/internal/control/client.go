@@ -252,6 +252,9 @@ func (c *Client) transport(ctx context.Context, call Call, err error) error {
 // refused makes the error of an answer that is no success.
 func (c *Client) refused(call Call, reply Reply, text []byte) error {
 	e := fault.Control(c.o.Provider, call.Op, call.Class, fault.Parse(reply.Status, reply.Header, text))
+	if e.Kind == backend.KindUnsupported { // which of the provider's parts is missing
+		e.Message = call.Method + " " + call.Path + ": " + e.Message
+	}
 	e.Message = redact(c.Redact(e.Message), call.Hide)
 	return e
 }

@@ -47,6 +47,8 @@ type Config struct {
 	Data envd.Options
 	// Settings that all providers have.
 	Settings
+	// Reach looks whether anybody answers at the gateway; nil when there is none.
+	Reach func(ctx context.Context) error
 	// Idle drops idle connections of the control plane.
 	Idle func()
 }
@@ -236,6 +238,9 @@ func (b *Backend) Probe(ctx context.Context, raw json.RawMessage) (backend.Probe
 	err = c.API.Health(ctx, op)
 	if err == nil {
 		err = c.API.TemplateExists(ctx, op, c.TemplateID)
+	}
+	if err == nil && c.Reach != nil {
+		err = c.Reach(ctx)
 	}
 	switch {
 	case ctx.Err() != nil:

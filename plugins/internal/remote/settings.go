@@ -3,13 +3,16 @@ package remote
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"time"
 
@@ -133,16 +136,19 @@ func (s *Settings) Open(provider string, header http.Header) (*Config, error) {
 	if u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("api_url: a query or a fragment has no meaning")
 	}
-	if s.ProxyURL != "" {
-		if _, err := guard.CheckURL(s.ProxyURL); err != nil {
-			return nil, fmt.Errorf("proxy_url: %w", err)
-		}
-	}
 	roots, err := s.roots()
 	if err != nil {
 		return nil, err
 	}
 	secure := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	var reach func(context.Context) error
+	if s.ProxyURL != "" {
+		gateway, err := guard.CheckURL(s.ProxyURL)
+		if err != nil {
+			return nil, fmt.Errorf("proxy_url: %w", err)
+		}
+		reach = reacher(guard, gateway, s.SandboxDomain, secure)
+	}
 	client := guard.Client(netguard.TransportOptions{TLS: secure})
 	return &Config{
 		API: control.New(control.Options{
@@ -151,8 +157,31 @@ func (s *Settings) Open(provider string, header http.Header) (*Config, error) {
 		Dial:     guard.DialContext,
 		Data:     envd.Options{Gateway: s.ProxyURL, Domain: s.SandboxDomain, User: s.User, TLS: secure},
 		Settings: *s,
+		Reach:    reach,
 		Idle:     client.CloseIdleConnections,
 	}, nil
+}
+
+// reacher asks a gateway about a sandbox that does not exist. Whatever it says, it is
+// there, and with https it has a certificate for sandboxes.
+func reacher(guard *netguard.Guard, gateway *url.URL, domain string, secure *tls.Config) func(context.Context) error {
+	port := cmp.Or(gateway.Port(), map[string]string{"http": "80", "https": "443"}[gateway.Scheme])
+	return func(ctx context.Context) error {
+		client := guard.Client(netguard.TransportOptions{Via: net.JoinHostPort(gateway.Hostname(), port), TLS: secure, HTTP1: true})
+		defer client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(ctx, control.HealthBudget)
+		defer cancel()
+		address := fmt.Sprintf("%s://%d-i00000000000000000000.%s/health", gateway.Scheme, envd.Port, domain)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return errors.New("proxy_url: no request can be made of it")
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return backend.Errorf(backend.KindUnavailable, "Probe", "the gateway at proxy_url cannot be reached: %w", err)
+		}
+		return resp.Body.Close()
+	}
 }
 
 func (s *Settings) check() error {
