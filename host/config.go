@@ -18,6 +18,9 @@ type Config struct {
 	Default  string
 	// Policies judge every run, in order; any deny stops.
 	Policies []PolicyConfig
+	// DecisionLog is a file to which every decision of the policies is appended as a
+	// line of JSON, code of callers included; empty keeps the latest in memory only.
+	DecisionLog string
 	// Languages are tables by plugin name; later ones override by language id.
 	Languages []string
 	// Limits of a run that asks for nothing, and MaxLimits of one that asks for
@@ -44,6 +47,10 @@ type BackendConfig struct {
 type PolicyConfig struct {
 	Plugin string
 	Config json.RawMessage
+	// Mode says what its verdicts do; empty means PolicyDeny.
+	Mode PolicyMode
+	// FailOpen lets requests pass that it fails to judge. Without it they are denied.
+	FailOpen bool
 }
 
 // of returns the configs of one plugin.
@@ -78,6 +85,13 @@ func (c *Config) complete() error {
 		list[i] = b
 	}
 	c.Backends = list
+	for i, p := range c.Policies {
+		switch p.Mode {
+		case "", PolicyDeny, PolicyWarn, PolicyObserve:
+		default:
+			return fmt.Errorf("policies[%d].mode %q: must be deny, warn or observe", i, p.Mode)
+		}
+	}
 	if c.Default == "" {
 		c.Default = list[0].ID
 	}

@@ -52,9 +52,11 @@ type Host struct {
 	registry *registry
 	live     atomic.Pointer[Config] // once it was changed
 	changing chan struct{}          // holds a token during a change
-	keeping  sessionKeeping
-	modules  *handoff.Slot[*moduleSet]
-	backends *backends
+
+	decisions *decisions
+	keeping   sessionKeeping
+	modules   *handoff.Slot[*moduleSet]
+	backends  *backends
 
 	life    context.Context
 	end     context.CancelFunc
@@ -86,6 +88,9 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	}()
 	if h.registry, err = newRegistry(o.PluginDirs, o.StrictDigests); err != nil {
 		return nil, err
+	}
+	if h.decisions, err = openDecisions(o.Config.DecisionLog); err != nil {
+		return nil, fmt.Errorf("decision log: %w", err)
 	}
 	if err := h.prepareBackends(); err != nil {
 		return nil, err
@@ -216,6 +221,7 @@ func (h *Host) Close(ctx context.Context) error {
 		if h.modules != nil {
 			errs = append(errs, h.modules.Close(ctx))
 		}
+		errs = append(errs, h.decisions.close())
 		errs = append(errs, h.keeping.close())
 		if h.sockets != nil {
 			errs = append(errs, h.sockets.close())

@@ -92,7 +92,10 @@ func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
 		if err != nil {
 			return s, fmt.Errorf("policy %q: %w", c.Plugin, err)
 		}
-		s.policies = append(s.policies, boundPolicy{name: p.found.m.Name, needs: p.found.m.Needs, module: p.module})
+		s.policies = append(s.policies, boundPolicy{
+			name: p.found.m.Name, version: versionOf(p.found), needs: p.found.m.Needs, module: p.module,
+			mode: c.Mode, failOpen: c.FailOpen,
+		})
 	}
 	for _, name := range a.config.Languages {
 		p, err := a.part(ctx, s, manifest.KindLanguage, name, nil)

@@ -3,10 +3,24 @@ package host
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/policy"
 	"github.com/hashicorp/go-hclog"
+)
+
+// PolicyMode says what a policy's verdict does.
+type PolicyMode string
+
+const (
+	// PolicyDeny enforces verdicts: a deny stops the request, limits are tightened.
+	PolicyDeny PolicyMode = "deny"
+	// PolicyWarn lets everything pass unchanged and tells the caller what would
+	// have been denied.
+	PolicyWarn PolicyMode = "warn"
+	// PolicyObserve lets everything pass unchanged; verdicts are recorded only.
+	PolicyObserve PolicyMode = "observe"
 )
 
 // policies are a chain.
@@ -14,9 +28,13 @@ type policies []boundPolicy
 
 // boundPolicy is one policy of the chain with its configuration.
 type boundPolicy struct {
-	name   string
-	needs  []string
-	module module
+	name    string
+	version PluginVersion
+	needs   []string
+	module  module
+	mode    PolicyMode // empty is PolicyDeny
+	// failOpen lets requests pass that the policy failed to judge.
+	failOpen bool
 }
 
 // PolicyError: a policy denied the request.
@@ -37,35 +55,64 @@ func (e *PolicyError) Error() string {
 
 func (e *PolicyError) Unwrap() error { return e.Cause }
 
-// Admit asks every policy about r, in order, and returns the limits to run
-// with, which are never wider than r.Limits. A deny stops the chain with a
-// *PolicyError; so does a policy that fails in any way. Each policy sees of r
-// only what its manifest asked for, and the limits as tightened so far.
-func (h *Host) Admit(ctx context.Context, r policy.Request) (policy.Limits, error) {
-	ref, err := h.modules.Acquire()
-	if err != nil {
-		return policy.Limits{}, err
-	}
-	defer ref.Release()
-	return ref.Value().policies.admit(ctx, r, h.log)
+// Ruling is what the chain made of a request that may run.
+type Ruling struct {
+	// Limits to run with, never wider than those of the request.
+	Limits policy.Limits
+	// Warnings are for the caller: what policies in PolicyWarn would have denied.
+	Warnings []PolicyWarning
 }
 
-func (chain policies) admit(ctx context.Context, r policy.Request, log hclog.Logger) (policy.Limits, error) {
+// PolicyWarning is a deny that is not enforced.
+type PolicyWarning struct{ Policy, Code, Reason string }
+
+// Admit asks every policy about r, in order. A deny of a policy whose verdicts
+// are enforced stops the chain with a *PolicyError; so does one that fails in any
+// way, unless its configuration lets requests pass then. Each policy sees of r
+// only what its manifest asked for, and the limits as tightened so far. What every
+// policy said is kept among the Decisions.
+func (h *Host) Admit(ctx context.Context, r policy.Request) (Ruling, error) {
+	ref, err := h.modules.Acquire()
+	if err != nil {
+		return Ruling{}, err
+	}
+	defer ref.Release()
+	chain := ref.Value().policies
+	d := Decision{At: time.Now(), Request: r, Rulings: make([]PolicyRuling, 0, len(chain))}
+	ruling, err := chain.admit(ctx, r, &d, h.log)
+	if ctx.Err() == nil && len(chain) > 0 {
+		d.Allowed = err == nil
+		h.decisions.record(&d)
+	}
+	return ruling, err
+}
+
+func (chain policies) admit(ctx context.Context, r policy.Request, d *Decision, log hclog.Logger) (Ruling, error) {
+	var out Ruling
 	for _, p := range chain {
 		v, err := p.ask(ctx, r)
-		if err != nil {
-			if ctx.Err() != nil {
-				return policy.Limits{}, ctx.Err()
-			}
+		if err != nil && ctx.Err() != nil {
+			return Ruling{}, ctx.Err()
+		}
+		d.add(p, r.Limits, v, err)
+		enforced := p.mode == PolicyDeny || p.mode == ""
+		switch {
+		case err != nil && (p.failOpen || !enforced):
+			log.Warn("policy failed, request passed", "policy", p.name, "error", err)
+		case err != nil:
 			log.Error("policy failed, request denied", "policy", p.name, "error", err)
-			return policy.Limits{}, &PolicyError{Policy: p.name, Code: "policy_failed", Reason: "the request could not be checked", Cause: err}
+			return Ruling{}, &PolicyError{Policy: p.name, Code: "policy_failed", Reason: "the request could not be checked", Cause: err}
+		case v.Decision == policy.Allow && enforced:
+			r.Limits = r.Limits.Tighten(v.Limits)
+		case v.Decision == policy.Allow:
+		case enforced:
+			return Ruling{}, &PolicyError{Policy: p.name, Code: v.Code, Reason: v.Reason}
+		case p.mode == PolicyWarn:
+			out.Warnings = append(out.Warnings, PolicyWarning{p.name, v.Code, v.Reason})
 		}
-		if v.Decision != policy.Allow {
-			return policy.Limits{}, &PolicyError{Policy: p.name, Code: v.Code, Reason: v.Reason}
-		}
-		r.Limits = r.Limits.Tighten(v.Limits)
 	}
-	return r.Limits, nil
+	out.Limits = r.Limits
+	return out, nil
 }
 
 func (p boundPolicy) ask(ctx context.Context, r policy.Request) (policy.Verdict, error) {

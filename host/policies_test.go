@@ -65,7 +65,8 @@ func TestAdmit(t *testing.T) {
 		{"a later policy cannot loosen", []module{answer(`{"decision":"allow","limits":{"wall_ms":500}}`), answer(`{"decision":"allow","limits":{"wall_ms":900}}`)}, "", "", 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			limits, err := chain(c.chain...).Admit(t.Context(), policy.Request{Org: "o", Limits: policy.Limits{WallMS: 1000, MemoryBytes: 7}})
+			ruling, err := chain(c.chain...).Admit(t.Context(), policy.Request{Org: "o", Limits: policy.Limits{WallMS: 1000, MemoryBytes: 7}})
+			limits := ruling.Limits
 			var pe *PolicyError
 			switch {
 			case c.denied == "" && (err != nil || limits.WallMS != c.wall || limits.MemoryBytes != 7):

@@ -43,14 +43,14 @@ func (h *Host) planStart(ctx context.Context, t session.Target, org string, _ st
 		CPUMS: limits.CPU.Milliseconds(), MemoryBytes: limits.MemoryBytes, Processes: limits.Processes,
 		StdoutBytes: limits.StdoutBytes, StderrBytes: limits.StderrBytes,
 	}
-	granted, err := h.Admit(ctx, policy.Request{
+	ruling, err := h.Admit(ctx, policy.Request{
 		Org: org, Via: string(ViaInternal), Language: id, Toolchain: toolchain, Config: t.Config, Network: "none",
 		Limits: asked, CodeBytes: int64(len(code)), Code: code,
 	})
 	if err != nil {
 		return backend.RunSpec{}, fmt.Errorf("policy: %w", err)
 	}
-	granted = asked.Tighten(granted)
+	granted := asked.Tighten(ruling.Limits)
 	spec := backend.RunSpec{
 		Program: backend.Program{File: plan.File, Source: []byte(code)}, Env: plan.Env, Dir: backend.DataDir,
 		Limits: backend.Limits{

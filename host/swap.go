@@ -35,6 +35,10 @@ type SwapOptions struct {
 	// Watch is how long the version before is kept ready, to go back to when the
 	// next one crashes or fails calls; zero means DefaultWatch, negative none.
 	Watch time.Duration
+	// Replay judges that many recorded requests with the next version of a policy
+	// before it serves. One that fails to judge any of them is refused; differences
+	// are reported.
+	Replay int
 }
 
 // DefaultWatch is what SwapOptions.Watch means by zero.
@@ -56,6 +60,8 @@ type SwapReport struct {
 	// InFlight is what still runs on the one that left: terminals, and calls
 	// that took longer than this report.
 	InFlight int64 `json:"in_flight,omitempty"`
+	// Replay is what SwapOptions.Replay asked for.
+	Replay *Replay `json:"replay,omitempty"`
 }
 
 // PluginVersion is one version of a plugin.
@@ -105,7 +111,7 @@ func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 		r, err = h.swapBackend(ctx, next, o)
 	default:
 		report.To = versionOf(next)
-		r, err = h.swapModule(ctx, next, o)
+		r, err = h.swapModule(ctx, next, o, &report)
 	}
 	if r.Outcome == "" {
 		return SwapReport{}, fmt.Errorf("swap plugin %q: %w", name, err)
@@ -180,7 +186,7 @@ func (h *Host) swapBackend(ctx context.Context, f found, o SwapOptions) (handoff
 
 // swapModule puts the policy chain and the tables with another module in the
 // place of those that serve.
-func (h *Host) swapModule(ctx context.Context, f found, o SwapOptions) (handoff.Report, error) {
+func (h *Host) swapModule(ctx context.Context, f found, o SwapOptions, report *SwapReport) (handoff.Report, error) {
 	return h.modules.Swap(ctx, handoff.Swap[*moduleSet]{
 		Next: func(ctx context.Context) (*moduleSet, error) {
 			ref, err := h.modules.Acquire()
@@ -194,7 +200,11 @@ func (h *Host) swapModule(ctx context.Context, f found, o SwapOptions) (handoff.
 			if err != nil {
 				return nil, err
 			}
-			if err := next.selftest(ctx, f.m.Name); err != nil {
+			err = next.selftest(ctx, f.m.Name)
+			if err == nil && o.Replay > 0 && f.m.Kind == manifest.KindPolicy {
+				report.Replay, err = h.replayed(ctx, next, f.m.Name, o.Replay)
+			}
+			if err != nil {
 				return nil, errors.Join(err, next.release(context.WithoutCancel(ctx)))
 			}
 			return next, nil

@@ -19,6 +19,8 @@ func (f File) Host(lookup func(string) (string, bool)) (host.Config, error) {
 		Limits:    f.Limits.backend(),
 		MaxLimits: f.MaxLimits.backend(),
 		Clocks:    f.Sessions.Clocks(),
+
+		DecisionLog: f.DecisionLog,
 	}
 	for _, b := range f.Backends {
 		raw, err := b.withSecrets(lookup)
@@ -28,7 +30,10 @@ func (f File) Host(lookup func(string) (string, bool)) (host.Config, error) {
 		c.Backends = append(c.Backends, host.BackendConfig{ID: b.ID, Plugin: b.Plugin, Tenant: b.Tenant, Config: raw})
 	}
 	for _, p := range f.Policies {
-		c.Policies = append(c.Policies, host.PolicyConfig{Plugin: p.Plugin, Config: json.RawMessage(p.Config)})
+		c.Policies = append(c.Policies, host.PolicyConfig{
+			Plugin: p.Plugin, Config: json.RawMessage(p.Config),
+			Mode: host.PolicyMode(p.Mode), FailOpen: p.Fail == FailOpen,
+		})
 	}
 	return c, nil
 }

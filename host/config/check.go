@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -73,6 +74,8 @@ func (c *checker) file(f File) {
 	c.backends(f)
 	for i, p := range f.Policies {
 		c.match(fmt.Sprintf("policies[%d].plugin", i), p.Plugin, pluginExpr)
+		c.choice(fmt.Sprintf("policies[%d].mode", i), p.Mode, "deny", "warn", "observe")
+		c.choice(fmt.Sprintf("policies[%d].fail", i), p.Fail, FailClosed, FailOpen)
 	}
 	for i, l := range f.Languages {
 		c.match(fmt.Sprintf("languages[%d]", i), l, pluginExpr)
@@ -201,6 +204,13 @@ func (c *checker) admission(a Admission) {
 	}
 	if a.Bearer.JWKSURL != "" && !trustworthy(a.Bearer.JWKSURL) {
 		c.fail("admission.bearer.jwks_url", "must be an https URL (plain http only to this machine)")
+	}
+}
+
+// choice lets an absent key be.
+func (c *checker) choice(field, value string, words ...string) {
+	if value != "" && !slices.Contains(words, value) {
+		c.fail(field, "must be one of %s", strings.Join(words, ", "))
 	}
 }
 

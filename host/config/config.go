@@ -30,6 +30,8 @@ type File struct {
 	DefaultBackend string    `yaml:"default_backend"`
 	Backends       []Backend `yaml:"backends"`
 	Policies       []Policy  `yaml:"policies"`
+	// DecisionLog is a file to which every decision of the policies is appended.
+	DecisionLog string `yaml:"decision_log"`
 	// Languages are the names of language table plugins; later ones override.
 	Languages []string `yaml:"languages"`
 
@@ -73,7 +75,17 @@ type Backend struct {
 type Policy struct {
 	Plugin string `yaml:"plugin"`
 	Config Object `yaml:"config"`
+	// Mode is what its verdicts do: deny (empty), warn or observe.
+	Mode string `yaml:"mode"`
+	// Fail is FailClosed (empty) or FailOpen.
+	Fail string `yaml:"fail"`
 }
+
+// What becomes of requests that a policy fails to judge.
+const (
+	FailClosed = "closed"
+	FailOpen   = "open"
+)
 
 // Limits bound a run; see backend.Limits.
 type Limits struct {

@@ -180,6 +180,7 @@ func (f *File) resolve(dir string) {
 	abs(&f.Billing.Path)
 	abs(&f.Sessions.Redis.File)
 	abs(&f.Admin.Credential.File)
+	abs(&f.DecisionLog)
 	for i := range f.Plugins.Dirs {
 		abs(&f.Plugins.Dirs[i])
 	}

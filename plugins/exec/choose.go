@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/policy"
@@ -80,6 +81,7 @@ func (f *finder) shadowed(ctx context.Context, in *CodeRun, id string) bool {
 // order is a planned run: what a target will be asked to do.
 type order struct {
 	language string
+	warnings []host.PolicyWarning
 	spec     backend.RunSpec // without inputs and sandbox
 }
 
@@ -108,17 +110,17 @@ func (i *Interpreter) order(ctx context.Context, c *call, t session.Target, sess
 		req.Files = append(req.Files, policy.File{Name: f.Name, Size: -1})
 	}
 	asked := req.Limits
-	granted, err := i.host.Admit(ctx, req)
+	ruling, err := i.host.Admit(ctx, req)
 	if err != nil {
 		return order{}, err
 	}
-	granted = asked.Tighten(granted)
+	granted := asked.Tighten(ruling.Limits)
 	limits.Wall = time.Duration(granted.WallMS) * time.Millisecond
 	limits.CPU = time.Duration(granted.CPUMS) * time.Millisecond
 	limits.MemoryBytes, limits.Processes = granted.MemoryBytes, granted.Processes
 	limits.StdoutBytes, limits.StderrBytes = granted.StdoutBytes, granted.StderrBytes
 
-	o := order{language: id, spec: backend.RunSpec{
+	o := order{language: id, warnings: ruling.Warnings, spec: backend.RunSpec{
 		RunID:   c.runID,
 		Program: backend.Program{File: plan.File, Source: []byte(in.Code)},
 		Env:     plan.Env,

@@ -49,6 +49,7 @@ type rig struct {
 	principal map[string]host.Principal // by key
 	standing  func(host.Principal) error
 	admit     func(policy.Request) (policy.Limits, error)
+	warnings  []host.PolicyWarning
 	planned   error // what becomes of planning, when it fails
 	ready     error
 	admits    error // why nobody is admitted
@@ -254,14 +255,15 @@ func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []stri
 	return "", "", language.Plan{}, &host.LanguageError{Language: lang, Offered: []string{"bash", "c"}}
 }
 
-func (r *rig) Admit(_ context.Context, q policy.Request) (policy.Limits, error) {
+func (r *rig) Admit(_ context.Context, q policy.Request) (host.Ruling, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked = append(r.asked, q)
 	if r.admit != nil {
-		return r.admit(q)
+		limits, err := r.admit(q)
+		return host.Ruling{Limits: limits, Warnings: r.warnings}, err
 	}
-	return q.Limits, nil
+	return host.Ruling{Limits: q.Limits, Warnings: r.warnings}, nil
 }
 
 // The rig mounts like host.Mounting does.

@@ -121,7 +121,7 @@ type services interface {
 	Limits(t session.Target, want backend.Limits) backend.Limits
 	Offers(t session.Target) []host.Offer
 	Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error)
-	Admit(ctx context.Context, r policy.Request) (policy.Limits, error)
+	Admit(ctx context.Context, r policy.Request) (host.Ruling, error)
 	Ready(ctx context.Context) error
 }
 

@@ -262,7 +262,11 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 		return nil, ctx.Err()
 	}
 	in.unplaced(res.MissingInputs)
-	return i.report(x.ID, io, in, res), nil
+	out := i.report(x.ID, io, in, res)
+	for _, w := range o.warnings {
+		out.PolicyWarnings = append(out.PolicyWarnings, PolicyWarning(w))
+	}
+	return out, nil
 }
 
 // start is called right before the program's first instruction: from here on

@@ -97,6 +97,15 @@ type CodeResult struct {
 	DeletedFiles []string `json:"deleted_files,omitempty"`
 	// ArtifactDelivery is set when changed files could not be handed over.
 	ArtifactDelivery *ArtifactDelivery `json:"artifact_delivery,omitempty"`
+	// PolicyWarnings are what policies would have denied that only warn.
+	PolicyWarnings []PolicyWarning `json:"policy_warnings,omitempty"`
+}
+
+// PolicyWarning is a deny that is not enforced.
+type PolicyWarning struct {
+	Policy string `json:"policy"`
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason"`
 }
 
 // ArtifactDelivery counts files of a run that were lost to limits

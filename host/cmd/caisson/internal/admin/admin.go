@@ -75,6 +75,7 @@ type Host interface {
 	EndSession(ctx context.Context, id string) error
 	Sweep(ctx context.Context) (host.SweepReport, error)
 	PluginOperator
+	PolicyOperator
 }
 
 // Server answers in a data directory.
@@ -179,6 +180,7 @@ func routes(h Host) http.Handler {
 		reply(w, http.StatusOK, out)
 	})
 	pluginRoutes(mux, h)
+	policyRoutes(mux, h)
 	return mux
 }
 

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fixed struct {
 	ended []string
 	PluginOperator
+	PolicyOperator
 }
 
 func (f *fixed) AllSessions(context.Context) ([]backend.Sandbox, error) {

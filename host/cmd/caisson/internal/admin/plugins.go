@@ -35,13 +35,18 @@ const (
 type swapRequest struct {
 	Dir   string `json:"dir"`
 	Probe bool   `json:"probe"`
+	// Replay is how many recorded requests a policy judges before it serves.
+	Replay int `json:"replay,omitempty"`
 	// WatchMS is how long the swap is watched: absent means the default, 0 not at
 	// all.
 	WatchMS *int64 `json:"watch_ms,omitempty"`
 }
 
 func (q swapRequest) options() (host.SwapOptions, error) {
-	o := host.SwapOptions{Dir: q.Dir, Probe: q.Probe}
+	o := host.SwapOptions{Dir: q.Dir, Probe: q.Probe, Replay: q.Replay}
+	if q.Replay < 0 || q.Replay > maxAsked {
+		return o, errors.New("replay: must be between 0 and 1000")
+	}
 	if !filepath.IsAbs(q.Dir) {
 		return o, errors.New("dir: must be an absolute path")
 	}
@@ -135,7 +140,7 @@ func (c *Client) PluginLog(ctx context.Context, name string) (out []string, err 
 
 // SwapPlugin is host.Host.SwapPlugin.
 func (c *Client) SwapPlugin(ctx context.Context, name string, o host.SwapOptions) (out host.SwapReport, err error) {
-	q := swapRequest{Dir: o.Dir, Probe: o.Probe}
+	q := swapRequest{Dir: o.Dir, Probe: o.Probe, Replay: o.Replay}
 	if o.Watch != 0 {
 		ms := max(0, o.Watch.Milliseconds())
 		q.WatchMS = &ms

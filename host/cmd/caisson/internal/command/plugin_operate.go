@@ -31,6 +31,7 @@ func (a *app) pluginSwapCommand() *cli.Command {
 		Flags: commonFlags(
 			&cli.BoolFlag{Name: "probe", Usage: "refuse a backend with which a configured sandbox could not be made"},
 			&cli.DurationFlag{Name: "watch", Usage: "keep the version before ready for `TIME`; 0 does not watch", Value: host.DefaultWatch},
+			&cli.IntFlag{Name: "replay", Usage: "let a policy judge the newest `N` requests again before it serves, and tell what differs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		),
 		Action: a.pluginSwap,
@@ -45,7 +46,7 @@ func (a *app) pluginSwap(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	o := host.SwapOptions{Dir: dir, Probe: cmd.Bool("probe"), Watch: cmd.Duration("watch")}
+	o := host.SwapOptions{Dir: dir, Probe: cmd.Bool("probe"), Watch: cmd.Duration("watch"), Replay: cmd.Int("replay")}
 	switch {
 	case o.Watch < 0:
 		return usagef(cmd, "--watch %v: must not be negative", o.Watch)
@@ -65,6 +66,11 @@ func (a *app) pluginSwap(ctx context.Context, cmd *cli.Command) error {
 		}
 	} else {
 		printSwap(a.Stdout, r)
+		if r.Replay != nil {
+			if err := printReplay(a.Stdout, *r.Replay); err != nil {
+				return err
+			}
+		}
 	}
 	if r.Outcome != host.SwapDone {
 		return exitCode(exitFailure)

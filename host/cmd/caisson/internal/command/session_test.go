@@ -21,8 +21,9 @@ import (
 
 // two is a host with two sessions, a platform's and a run's.
 type two struct {
-	admin.PluginOperator // no test of sessions asks for it
-	ended                []string
+	admin.PluginOperator // no test of sessions asks for these
+	admin.PolicyOperator
+	ended []string
 }
 
 func (t *two) AllSessions(context.Context) ([]backend.Sandbox, error) {

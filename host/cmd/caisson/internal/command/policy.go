@@ -1,0 +1,139 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
+	"github.com/urfave/cli/v3"
+)
+
+func (a *app) policyCommand() *cli.Command {
+	number := &cli.IntFlag{Name: "n", Usage: "the newest `N`, at most 1000", Value: 20}
+	asJSON := &cli.BoolFlag{Name: "json", Usage: "print JSON"}
+	return &cli.Command{
+		Name:  "policy",
+		Usage: "look at what the policies of a running server decide",
+		Commands: []*cli.Command{
+			{
+				Name: "decisions", Usage: "print the latest decisions, the oldest first",
+				Description: "The server keeps the latest 1000 in memory. With --json the requests are printed\n" +
+					"as policies may see them, callers' code included.",
+				Flags: commonFlags(number, asJSON), Action: a.policyDecisions,
+			},
+			{
+				Name: "replay", Usage: "ask another version of a policy about the latest requests", ArgsUsage: "NAME DIR",
+				Description: "DIR holds the version with its plugin.yaml. Nothing changes. Exits with 1 when\n" +
+					"the version fails to judge a request.",
+				Flags: commonFlags(number, asJSON), Action: a.policyReplay,
+			},
+		},
+		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },
+	}
+}
+
+func (a *app) policyDecisions(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd); err != nil {
+		return err
+	}
+	var out admin.Decisions
+	if err := a.withServer(cmd, func(c *admin.Client) (err error) {
+		out, err = c.Decisions(ctx, cmd.Int("n"))
+		return err
+	}); err != nil {
+		return err
+	}
+	err := printDecisions(a.Stdout, out.Decisions)
+	if cmd.Bool("json") {
+		err = printJSON(a.Stdout, out.Decisions)
+	}
+	if err == nil && out.Failed != "" {
+		err = errors.New("the decision log is not written any more: " + out.Failed)
+	}
+	return err
+}
+
+func printDecisions(w io.Writer, list []*host.Decision) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(w, "no decisions yet")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "TIME\tORG\tLANGUAGE\tBYTES\tOUTCOME\tPOLICIES")
+	for _, d := range list {
+		outcome := "allowed"
+		if !d.Allowed {
+			outcome = "denied"
+		}
+		var said []string
+		for _, r := range d.Rulings {
+			said = append(said, ruling(r))
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", d.At.UTC().Format(time.RFC3339), d.Request.Org, d.Request.Language,
+			d.Request.CodeBytes, outcome, strings.Join(said, "; "))
+	}
+	return tw.Flush()
+}
+
+// ruling is one policy's say in a few words.
+func ruling(r host.PolicyRuling) string {
+	s := r.Policy + " " + string(r.Verdict.Decision)
+	switch {
+	case r.Error != "":
+		s = r.Policy + " failed: " + r.Error
+	case r.Verdict.Reason != "":
+		s += ": " + r.Verdict.Reason
+	}
+	if r.Mode != host.PolicyDeny {
+		s += " (" + string(r.Mode) + ")"
+	}
+	return s
+}
+
+func (a *app) policyReplay(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd, "NAME", "DIR"); err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(cmd.Args().Get(1))
+	if err != nil {
+		return err
+	}
+	var r host.Replay
+	if err := a.withServer(cmd, func(c *admin.Client) (err error) {
+		r, err = c.ReplayPolicy(ctx, cmd.Args().First(), dir, cmd.Int("n"))
+		return err
+	}); err != nil {
+		return err
+	}
+	if cmd.Bool("json") {
+		err = printJSON(a.Stdout, r)
+	} else {
+		err = printReplay(a.Stdout, r)
+	}
+	if err == nil && r.Failed > 0 {
+		return exitCode(exitFailure)
+	}
+	return err
+}
+
+func printReplay(w io.Writer, r host.Replay) error {
+	_, err := fmt.Fprintf(w, "%d requests: %d verdicts the same, %d stricter, %d looser, %d otherwise, %d failed\n",
+		r.Requests, r.Same, r.Stricter, r.Looser, r.Requests-r.Same-r.Stricter-r.Looser-r.Failed, r.Failed)
+	for _, c := range r.Changes {
+		q := c.Decision.Request
+		is := string(c.Is.Decision) + " " + c.Is.Reason
+		if c.Error != "" {
+			is = "failed: " + c.Error
+		}
+		fmt.Fprintf(w, "  %s %s %s, %d bytes: was %s, is %s\n", c.Decision.At.UTC().Format(time.RFC3339), q.Org, q.Language, q.CodeBytes,
+			strings.TrimSpace(string(c.Was.Decision)+" "+c.Was.Reason), strings.TrimSpace(is))
+	}
+	return err
+}

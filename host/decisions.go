@@ -1,0 +1,129 @@
+package host
+
+import (
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/policy"
+)
+
+// The most that is kept in memory, whichever is reached first. The bytes are those
+// of programs and arguments.
+const (
+	maxDecisions     = 1000
+	maxDecisionBytes = 16 << 20
+)
+
+// Decision is one request as the policy chain judged it. It holds what policies
+// may ask for, the program included: whoever reads it reads callers' code.
+type Decision struct {
+	At      time.Time      `json:"at"`
+	Request policy.Request `json:"request"`
+	// Allowed is whether the request went on.
+	Allowed bool `json:"allowed"`
+	// Rulings are those of the policies that were asked, in order.
+	Rulings []PolicyRuling `json:"rulings"`
+}
+
+// PolicyRuling is what one policy said.
+type PolicyRuling struct {
+	Policy  string        `json:"policy"`
+	Version PluginVersion `json:"version"`
+	Mode    PolicyMode    `json:"mode"`
+	// Limits are those that the policy was shown.
+	Limits policy.Limits `json:"limits"`
+	// Verdict is what it said; Error is set instead when it failed.
+	Verdict policy.Verdict `json:"verdict,omitzero"`
+	Error   string         `json:"error,omitempty"`
+}
+
+func (d *Decision) add(p boundPolicy, shown policy.Limits, v policy.Verdict, err error) {
+	r := PolicyRuling{Policy: p.name, Version: p.version, Mode: p.mode, Limits: shown, Verdict: v}
+	if r.Mode == "" {
+		r.Mode = PolicyDeny
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	d.Rulings = append(d.Rulings, r)
+}
+
+func (d *Decision) bytes() int {
+	n := len(d.Request.Code)
+	for _, a := range d.Request.Args {
+		n += len(a)
+	}
+	return n
+}
+
+// decisions keeps the latest. The zero value keeps them in memory only. It is safe
+// for concurrent use.
+type decisions struct {
+	mu     sync.Mutex
+	latest []*Decision // oldest first
+	held   int
+	file   *os.File
+	failed error // of the file; nothing more is written then
+}
+
+// openDecisions also appends every decision to a file, one JSON object a line. It
+// is made for this user only.
+func openDecisions(path string) (*decisions, error) {
+	d := &decisions{}
+	if path == "" {
+		return d, nil
+	}
+	var err error
+	d.file, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return d, err
+}
+
+func (ds *decisions) record(d *Decision) {
+	if ds == nil {
+		return
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.latest = append(ds.latest, d)
+	ds.held += d.bytes()
+	drop := 0
+	for len(ds.latest)-drop > maxDecisions || ds.held > maxDecisionBytes {
+		ds.held -= ds.latest[drop].bytes()
+		ds.latest[drop] = nil
+		drop++
+	}
+	ds.latest = ds.latest[drop:]
+	if ds.file != nil && ds.failed == nil {
+		line, err := json.Marshal(d)
+		if err == nil {
+			_, err = ds.file.Write(append(line, '\n'))
+		}
+		ds.failed = err
+	}
+}
+
+// last returns the newest n, oldest first; what keeps the file from being written is
+// told beside them.
+func (ds *decisions) last(n int) ([]*Decision, error) {
+	if ds == nil {
+		return nil, nil
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	from := max(0, len(ds.latest)-n)
+	return append([]*Decision(nil), ds.latest[from:]...), ds.failed
+}
+
+func (ds *decisions) close() error {
+	if ds == nil || ds.file == nil {
+		return nil
+	}
+	return ds.file.Close()
+}
+
+// Decisions returns the newest n decisions of the policy chain, oldest first. Up to
+// 1000 are kept, of at most 16 MiB of code. The error says why the file of
+// decisions, if there is one, is not written any more. They must not be changed.
+func (h *Host) Decisions(n int) ([]*Decision, error) { return h.decisions.last(n) }
