@@ -338,3 +338,28 @@ func TestOthers(t *testing.T) {
 		t.Errorf("another config changed the sandbox: %v", r.States())
 	}
 }
+
+// TestWarmConnect: what a run costs before it begins. A sandbox that runs is connected
+// to and described, its daemon is not asked, and no connection is thrown away.
+func TestWarmConnect(t *testing.T) {
+	r := rig(t, nil)
+	ref := r.Make("s")
+	calls := func(connect bool) (control, daemon int) {
+		t.Helper()
+		r.Requests()
+		before := len(r.Machine(ref.ID).Requests())
+		if connect {
+			if _, err := r.Connect(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return len(r.Requests()), len(r.Machine(ref.ID).Requests()) - before
+	}
+	if control, daemon := calls(true); control != 2 || daemon != 0 {
+		t.Errorf("connecting to a running sandbox makes %d calls, and %d to its daemon", control, daemon)
+	}
+	r.Park(ref.ID)
+	if control, daemon := calls(true); control != 2 || daemon == 0 {
+		t.Errorf("waking a sandbox makes %d calls, and %d to its daemon", control, daemon)
+	}
+}

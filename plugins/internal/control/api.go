@@ -116,13 +116,13 @@ func (c *Client) Describe(ctx context.Context, op string, n Named) (Sandbox, err
 	return s, err
 }
 
-// Wake extends or resumes a sandbox. v remembers the version of the route.
-func (c *Client) Wake(ctx context.Context, v *Versions, op string, n Named, timeout time.Duration) (Sandbox, error) {
-	var s Sandbox
+// Wake extends or resumes a sandbox, and reports whether the server says that it was
+// resumed, which not all do. v remembers the version of the route.
+func (c *Client) Wake(ctx context.Context, v *Versions, op string, n Named, timeout time.Duration) (s Sandbox, resumed bool, err error) {
 	call := n.call(op, http.MethodPost, "/connect")
 	call.Body, call.Out, call.Budget = TimeoutBody{Seconds(timeout)}, &s, WakeBudget
-	_, err := v.Do(ctx, c, call)
-	return s, err
+	reply, err := v.Do(ctx, c, call)
+	return s, reply.Status == http.StatusCreated, err
 }
 
 // Kill ends a sandbox.

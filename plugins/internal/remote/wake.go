@@ -27,21 +27,26 @@ func (b *Backend) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 	if !c.Dialect.ValidID(ref.ID) {
 		return backend.Sandbox{}, c.absent(op)
 	}
+	asleep := false
 	if _, ok := c.recall(ref.ID); !ok || c.traits.SlowPause {
 		// Resuming while the pause goes on gets stuck with some providers.
-		if _, err := c.settled(ctx, op, ref.ID); err != nil {
+		sb, err := c.settled(ctx, op, ref.ID)
+		if err != nil {
 			return backend.Sandbox{}, err
 		}
+		asleep = sb.State != backend.StateRunning
 	}
-	return c.wake(ctx, op, ref.ID)
+	return c.wake(ctx, op, ref.ID, asleep)
 }
 
-// wake connects until the sandbox runs and stays so.
-func (c *config) wake(ctx context.Context, op, id string) (backend.Sandbox, error) {
+// wake connects until the sandbox runs and stays so. One that was asleep is looked at
+// from within too; one that ran all the time costs nothing more.
+func (c *config) wake(ctx context.Context, op, id string, asleep bool) (backend.Sandbox, error) {
 	k, _ := c.recall(id)
 	ttl := c.Dialect.TTL(k.policy)
 	for attempt := 0; ; attempt++ {
-		woken, err := c.API.Wake(ctx, &c.connect, op, c.named(id), ttl)
+		woken, resumed, err := c.API.Wake(ctx, &c.connect, op, c.named(id), ttl)
+		asleep = asleep || resumed
 		if err == nil {
 			err = c.data.Bind(id, c.endpoint(woken))
 		}
@@ -55,13 +60,16 @@ func (c *config) wake(ctx context.Context, op, id string) (backend.Sandbox, erro
 		case lookErr != nil && err != nil:
 			return backend.Sandbox{}, lookErr // both say so
 		case lookErr == nil && err == nil && sb.State == backend.StateRunning:
-			// Connections made before may lead to what the sandbox was.
-			c.data.Refresh()
+			if !asleep {
+				return sb, nil
+			}
+			c.data.Refresh() // connections made before may lead to what the sandbox was
 			if err := c.ready(ctx, id); err != nil {
 				return backend.Sandbox{}, err
 			}
 			return sb, nil
 		}
+		asleep = true
 		if attempt == len(backoffs) {
 			if err == nil {
 				err = c.b.fail(op, backend.KindUnavailable, "the sandbox was woken and is %s again", sb.State)
@@ -150,7 +158,7 @@ func (c *config) end(ctx context.Context, op, id string) error {
 	if err != nil && c.traits.SlowPause && ctx.Err() == nil {
 		sb, lookErr := c.get(ctx, op, id)
 		if lookErr == nil && sb.State == backend.StatePaused {
-			if _, wakeErr := c.API.Wake(ctx, &c.connect, op, c.named(id), time.Minute); wakeErr == nil {
+			if _, _, wakeErr := c.API.Wake(ctx, &c.connect, op, c.named(id), time.Minute); wakeErr == nil {
 				err = c.API.Kill(ctx, op, c.named(id))
 			}
 		}
