@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs the kit over the boundary that hosts use: a subprocess.
 func TestConformance(t *testing.T) {
+	remotetest.Need(t, "python3")
 	backendtest.Run(t, backendtest.Harness{
 		Probe:     backendtest.Python("python3"),
 		BadConfig: json.RawMessage(`{"template_id":"base"}`),

@@ -3,7 +3,6 @@ package clienttest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -15,11 +14,7 @@ import (
 // uses it.
 func remoteConfig(t *testing.T, plugin string) string {
 	t.Helper()
-	for _, program := range []string{"python3", "node"} {
-		if _, err := exec.LookPath(program); err != nil {
-			need(t, "%s, which the fake's sandboxes share with this machine, is missing", program)
-		}
-	}
+	remotetest.Need(t, "python3", "node")
 	s := remotetest.Stand(t, map[string]controlfake.Provider{"e2b": controlfake.E2B, "cube": controlfake.Cube}[plugin])
 	file := filepath.Join(t.TempDir(), "caisson.yaml")
 	text := fmt.Sprintf(`backends:

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,22 @@ const Key = "key_canary5d1f0c7a9b3e48d2"
 
 // Domain is that of sandboxes.
 const Domain = "sandbox.test"
+
+// Need ends a test that cannot run for want of programs, which sandboxes of a fake
+// provider share with this machine: skipped where somebody tries a package, failed
+// where everything must be there.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		_, err := exec.LookPath(p)
+		if err != nil && os.Getenv("CAISSON_CI") != "" {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Skip(err)
+		}
+	}
+}
 
 // Stand starts a provider for one test, which fails when anything is asked of it that
 // no contract allows.
