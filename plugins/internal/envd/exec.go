@@ -142,7 +142,7 @@ func (e *execution) run(ctx context.Context, id string) (backend.StopReason, int
 	in.pump(f)
 	defer in.end()
 
-	k := newKiller(ctx, f, e.timeout, drainTime, func() error { return f.kill(0, f.pid) })
+	k := newKiller(ctx, f, e.timeout, drainTime, f.killAll)
 	defer k.end()
 	code, failed, err := e.read(f)
 	if why := k.why(); why != "" {

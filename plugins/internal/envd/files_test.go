@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/internal/envd"
 	"github.com/caisson-run/caisson/plugins/internal/envdfake"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -135,10 +137,10 @@ func TestUploads(t *testing.T) {
 			t.Errorf("an upload to %s as %s", r.URL.Query().Get("path"), r.Header.Get("Content-Type"))
 		}
 	}
-	left, err := filepath.Glob(s.box(ref).machine.Path("/mnt/.caisson") + "/*")
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %q, %v", left, err)
-	}
+	await(t, "end of what an upload left behind", func() bool {
+		left, err := filepath.Glob(s.box(ref).machine.Path("/mnt/.caisson") + "/*")
+		return err == nil && len(left) == 0
+	})
 }
 
 type iotestErr struct{ err error }
@@ -166,6 +168,44 @@ func TestRunLeavesNothing(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
+}
+
+// TestTooMuchToLookAt: a run goes on where its files are too many, or take too long to
+// read; only what changed is not known then.
+func TestTooMuchToLookAt(t *testing.T) {
+	s := newStand(t, options{change: func(o *envd.Options) { o.Timeout = 2 * time.Second }})
+	ref := s.sandbox()
+	deep := s.box(ref).machine.Path(data + strings.Repeat("/"+strings.Repeat("d", 250), 12))
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6000 { // 19 MiB of names
+		if err := os.WriteFile(fmt.Sprintf("%s/%d", deep, i), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := shellRun(ref, "echo ran; echo x >made")
+	l := new(listener)
+	got, err := s.Run(t.Context(), spec, l)
+	if err != nil || got.ExitCode != 0 || l.stdout.String() != "ran\n" || !got.CollectFailed {
+		t.Errorf("too many: %+v, %v", got, err)
+	}
+	_, err = s.Walk(t.Context(), backend.WalkRequest{Ref: ref})
+	wantKind(t, "too many", err, backend.KindCapacity)
+
+	ref = s.sandbox()
+	s.write(ref, data+"/small", "x")
+	if err := os.Truncate(s.box(ref).machine.Path(data+"/small"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	spec = shellRun(ref, "echo ran")
+	spec.Collect.MaxFileBytes = 1 << 41
+	l = new(listener)
+	got, err = s.Run(t.Context(), spec, l)
+	if err != nil || got.ExitCode != 0 || l.stdout.String() != "ran\n" || !got.CollectFailed {
+		t.Errorf("too long: %+v, %v", got, err)
+	}
+	s.quiet(t, ref)
 }
 
 // TestDeceivingRun: a program that forges marks deceives its own run at most, and

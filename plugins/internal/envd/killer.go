@@ -12,7 +12,7 @@ import (
 // is still on its way some time, and gives the stream up.
 type killer struct {
 	f     *follower
-	kill  func() error
+	kill  func(why backend.StopReason) error
 	drain time.Duration
 
 	mu     sync.Mutex
@@ -22,7 +22,7 @@ type killer struct {
 }
 
 // newKiller watches a program until end is called. A timeout of 0 is none.
-func newKiller(ctx context.Context, f *follower, timeout, drain time.Duration, kill func() error) *killer {
+func newKiller(ctx context.Context, f *follower, timeout, drain time.Duration, kill func(backend.StopReason) error) *killer {
 	k := &killer{f: f, kill: kill, drain: drain, over: make(chan struct{}), done: make(chan struct{})}
 	go k.watch(ctx, timeout)
 	return k
@@ -64,7 +64,7 @@ func (k *killer) stop(reason backend.StopReason) {
 	k.mu.Unlock()
 	if first {
 		// When the daemon cannot be reached, giving up the stream is all there is.
-		_ = k.kill()
+		_ = k.kill(reason)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 const keepAlive = "50"
 
 // errSilent is why a stream was given up.
-var errSilent = errors.New("the stream was silent for too long")
+var errSilent = errors.New("the connection was silent for too long")
 
 // follower is a program that is being followed. One goroutine calls next; close may be
 // called by any.
@@ -154,22 +154,15 @@ const killTime = 5 * time.Second
 // polite, unless 0, to stop. Signals over the protocol reach one process only, and
 // silence it: a second program does it better.
 func (f *follower) kill(polite uint32, leaders ...uint32) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), killTime)
-	defer cancel()
-	args := []string{"-c", killScript, "caisson", pidText(polite)}
+	args := []string{pidText(polite)}
 	for _, l := range leaders {
 		args = append(args, pidText(l))
 	}
-	k, err := f.c.start(ctx, f.b, f.op, command("/bin/sh", args, nil))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), killTime)
+	defer cancel()
+	err := f.shell(ctx, killScript, args...)
 	if err == nil {
-		defer k.close()
-		defer k.until(ctx)()
-		for {
-			e, err := k.next()
-			if err != nil || e.GetEnd() != nil {
-				return err
-			}
-		}
+		return nil
 	}
 	for _, l := range leaders { // better than nothing
 		_, _ = f.b.process.SendSignal(ctx, connect.NewRequest(&processpb.SendSignalRequest{
@@ -177,6 +170,32 @@ func (f *follower) kill(polite uint32, leaders ...uint32) error {
 		}))
 	}
 	return err
+}
+
+// killAll ends the session of the program, for whatever reason.
+func (f *follower) killAll(backend.StopReason) error { return f.kill(0, f.pid) }
+
+// interrupt ends what the script in the program's session is doing, but for the script.
+func (f *follower) interrupt() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), killTime)
+	defer cancel()
+	return f.shell(ctx, `kill -USR1 "-$1"`, pidText(f.pid))
+}
+
+// shell runs a script beside the program, to its end.
+func (f *follower) shell(ctx context.Context, text string, args ...string) error {
+	k, err := f.c.start(ctx, f.b, f.op, command("/bin/sh", append([]string{"-c", text, "caisson"}, args...), nil))
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	defer k.until(ctx)()
+	for {
+		e, err := k.next()
+		if err != nil || e.GetEnd() != nil {
+			return err
+		}
+	}
 }
 
 func pidText(pid uint32) string { return strconv.FormatUint(uint64(pid), 10) }

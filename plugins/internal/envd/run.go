@@ -189,9 +189,9 @@ func (r *run) place(ctx context.Context) ([]string, error) {
 }
 
 func (r *run) follow(ctx context.Context) (backend.RunResult, error) {
-	// Until it starts, only the caller's patience and what a short call may take bound
-	// it; from then on its time runs.
-	r.killer = newKiller(ctx, r.f, r.c.opts.Timeout, drainTime, func() error { return r.f.kill(0, r.f.pid) })
+	// Until it starts, the caller's patience bounds it, and looking at files takes no
+	// longer than a short call; from then on its time runs.
+	r.killer = newKiller(ctx, r.f, r.c.opts.Timeout, r.c.opts.Timeout, r.hurry)
 	began := time.Now()
 	err := r.read(ctx, &began)
 	r.killer.end()
@@ -208,7 +208,7 @@ func (r *run) follow(ctx context.Context) (backend.RunResult, error) {
 		switch {
 		case ctx.Err() != nil && context.Cause(ctx) != nil:
 			return backend.RunResult{}, context.Cause(ctx)
-		case why != "":
+		case why != "" && r.failed == nil:
 			return backend.RunResult{}, r.c.fail(r.op, backend.KindTimeout, "the sandbox took too long to prepare the run")
 		case r.failed != nil:
 			return backend.RunResult{}, r.failed
@@ -226,7 +226,7 @@ func (r *run) follow(ctx context.Context) (backend.RunResult, error) {
 	if why != "" {
 		res.Stop, res.ExitCode, res.Signal = why, -1, ""
 	}
-	r.changed(err)
+	r.changed()
 	r.out.Count(res)
 	slices.Sort(res.MissingInputs)
 	for _, e := range res.Changed {
@@ -236,13 +236,13 @@ func (r *run) follow(ctx context.Context) (backend.RunResult, error) {
 }
 
 // changed compares the scans, if both were seen whole.
-func (r *run) changed(err error) {
+func (r *run) changed() {
 	res := &r.result
 	if r.collect.Skip {
 		return
 	}
 	res.CollectFailed = true
-	if r.state != ended || !r.before.complete() || !r.after.complete() || errors.Is(err, errTooMuch) {
+	if r.state != ended || !r.before.complete() || !r.after.complete() {
 		return
 	}
 	before, err1 := r.before.parse(r.collect.Root)

@@ -37,27 +37,13 @@ func (r *run) read(ctx context.Context, began *time.Time) error {
 	})
 	for {
 		done, err := r.next(stdout, stderr)
-		switch {
-		case err != nil && !errors.Is(err, errTooMuch) || done:
+		if err != nil || done {
 			if r.state == running {
 				err = errors.Join(err, stdout.finish(), stderr.finish())
 			}
 			return err
-		case err != nil:
-			return r.giveUp(err)
 		}
 	}
-}
-
-// giveUp handles a scan that is too large: before the program nobody waits for the
-// rest, after it there is nothing else to come.
-func (r *run) giveUp(err error) error {
-	if r.state == preparing {
-		r.failed = r.c.fail(r.op, backend.KindCapacity, "collect.root has too many files to look at")
-		return err
-	}
-	_ = r.f.kill(0, r.f.pid)
-	return err
 }
 
 // stdout takes what lies between marks.
@@ -136,7 +122,16 @@ func (r *run) step(ctx context.Context, pid uint32, began *time.Time) {
 }
 
 // stop ends the step's whole session and lets the script go on.
-func (r *run) stop() error { return r.f.kill(r.f.pid, r.pid) }
+func (r *run) stop(backend.StopReason) error { return r.f.kill(r.f.pid, r.pid) }
+
+// hurry ends a script that nobody waits for, and otherwise only makes it give up
+// looking at files.
+func (r *run) hurry(why backend.StopReason) error {
+	if why == backend.StopCanceled {
+		return r.f.kill(0, r.f.pid)
+	}
+	return r.f.interrupt()
+}
 
 // end notes how the steps ended.
 func (r *run) end(ctx context.Context, rest string, began time.Time) error {
@@ -151,7 +146,7 @@ func (r *run) end(ctx context.Context, rest string, began time.Time) error {
 	r.killer.end()
 	r.why = r.killer.why()
 	// What comes now is done whether or not the caller is still there.
-	r.killer = newKiller(context.WithoutCancel(ctx), r.f, cleanupTime, 0, func() error { return r.f.kill(0, r.f.pid) })
+	r.killer = newKiller(context.WithoutCancel(ctx), r.f, cleanupTime, drainTime, r.hurry)
 	res.Stop = backend.StopExit
 	res.Usage.Wall = time.Since(began)
 	if len(r.times) == 2 {

@@ -10,7 +10,8 @@ package envd
 //	E STATUS STEP  the steps are over; also on stderr
 //	T TEXT         processor time of children, before the steps and after
 //
-// TERM stops it before the next step.
+// TERM stops it before the next step. USR1, sent to all of its session, makes it give up
+// what it is doing: the scan, which is then seen to be incomplete.
 const runScript = functions + `d=$1 root=$2 cwd=$3 depth=$4 limit=$5 cpu=$6 in=$7; shift 7
 inner='s=$1 f=$2 t=$3; shift 3
 [ "$t" = 0 ] || { ulimit -S -t "$t"; ulimit -H -t "$((t+1))"; }
@@ -19,6 +20,7 @@ printf "\000%s S %d\n" "$s" $$
 exec "$@"'
 stop=
 trap 'stop=1' TERM
+trap : USR1
 for p in /mnt /mnt/data /mnt/.caisson "$d"; do [ ! -L "$p" ] || fail link "$p"; done
 mkdir -p /mnt/data "$d/p" || fail disk
 find /tmp -mindepth 1 -maxdepth 1 ! -name '.X*' ! -name .ICE-unix -exec rm -rf -- {} +
@@ -34,7 +36,11 @@ done
 cd -- "$cwd" || fail dir
 look() {
 	[ "$depth" = 0 ] && return
-	if [ -d "$root" ] && linkless "$root"; then scan "$root" 128 "$limit"; else mark B; mark b 0; mark B 3>&4; mark b 0 3>&4; fi
+	if [ -d "$root" ] && linkless "$root"; then
+		scan "$root" 128 "$limit"
+		[ "$s" -le 1 ] || depth=0
+	else mark B; mark b 0; mark B 3>&4; mark b 0 3>&4
+	fi
 }
 look
 case $in in

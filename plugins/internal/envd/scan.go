@@ -26,19 +26,17 @@ type part struct {
 	data  []byte
 	begun bool
 	ended bool
+	over  bool // there was more than maxScan: nothing of it is kept
 }
 
-// errTooMuch is a scan beyond its bound.
-var errTooMuch = errors.New("too many files")
-
 func (p *part) write(b []byte) error {
-	if !p.begun || p.ended {
-		return nil // between marks there is nothing to read
+	switch {
+	case !p.begun || p.ended || p.over: // between marks there is nothing to read
+	case len(p.data)+len(b) > maxScan:
+		p.data, p.over = nil, true
+	default:
+		p.data = append(p.data, b...)
 	}
-	if len(p.data)+len(b) > maxScan {
-		return errTooMuch
-	}
-	p.data = append(p.data, b...)
 	return nil
 }
 
@@ -55,7 +53,9 @@ func (p *part) mark(verb, rest string) error {
 // section is a whole scan.
 type section struct{ listing, digests part }
 
-func (s *section) complete() bool { return s.listing.ended && s.digests.ended }
+func (s *section) complete() bool {
+	return s.listing.ended && s.digests.ended && !s.listing.over && !s.digests.over
+}
 
 func (s *section) parse(root string) (*tree, error) {
 	return parseScan(root, s.listing.data, s.digests.data)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/internal/envd/fault"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -59,6 +60,11 @@ func (c *Client) upload(ctx context.Context, op, id, path string, r io.Reader) (
 	}
 	if err != nil {
 		c.discard(ctx, op, id, path)
+		if size > 0 && !backend.ProvesGone(err) {
+			// The daemon may have been about to store what came before it noticed.
+			_ = sleep(context.WithoutCancel(ctx), 100*time.Millisecond)
+			c.discard(ctx, op, id, path)
+		}
 		return 0, err
 	}
 	return size, nil
@@ -69,8 +75,10 @@ var errAborted = errors.New("upload aborted")
 
 // post sends one file as a form: the one way that every daemon understands.
 func (c *Client) post(ctx context.Context, op string, b *box, path string, body io.Reader) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(c.opts.Silence, func() { cancel(errSilent) })
+	defer silence.Stop()
 	read, write := io.Pipe()
 	form := multipart.NewWriter(write)
 	done := make(chan struct{})
@@ -78,7 +86,7 @@ func (c *Client) post(ctx context.Context, op string, b *box, path string, body 
 		defer close(done)
 		part, err := form.CreateFormFile("file", "file")
 		if err == nil {
-			_, err = io.Copy(part, body)
+			_, err = io.Copy(part, &progress{body, silence, c.opts.Silence})
 		}
 		if err == nil {
 			err = form.Close()
@@ -100,6 +108,9 @@ func (c *Client) post(ctx context.Context, op string, b *box, path string, body 
 	req.Header.Set("Content-Type", form.FormDataContentType())
 	res, err := b.http.Do(req)
 	if err != nil {
+		if errors.Is(context.Cause(ctx), errSilent) {
+			return c.fail(op, backend.KindUnavailable, "%w", errSilent)
+		}
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
@@ -114,6 +125,19 @@ func (c *Client) post(ctx context.Context, op string, b *box, path string, body 
 	}
 	<-done
 	return nil
+}
+
+// progress says that an upload goes on.
+type progress struct {
+	r       io.Reader
+	silence *time.Timer
+	limit   time.Duration
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.silence.Reset(p.limit)
+	return n, err
 }
 
 // discard removes a path of our own, whatever became of the caller.

@@ -3,7 +3,6 @@ package envd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,9 +41,6 @@ func (c *Client) Walk(ctx context.Context, req backend.WalkRequest) (backend.Wal
 	}
 	out, err := c.script(ctx, call{op: op, id: req.ID, again: true}, withPrune(walkScript, req.Exclude),
 		root, strconv.Itoa(depth+1), strconv.FormatInt(limit, 10))
-	if errors.Is(err, errTooMuch) {
-		return backend.WalkResult{}, c.fail(op, backend.KindCapacity, "the tree has too many files to list")
-	}
 	if err != nil {
 		return backend.WalkResult{}, err
 	}

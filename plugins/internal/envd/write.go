@@ -95,7 +95,7 @@ func (c *Client) script(ctx context.Context, q call, text string, args ...string
 			return err
 		}
 		defer f.close()
-		k := newKiller(ctx, f, c.opts.Timeout, drainTime, func() error { return f.kill(0, f.pid) })
+		k := newKiller(ctx, f, c.opts.Timeout, drainTime, f.killAll)
 		out, err = c.collect(f, q.op, nonce)
 		k.end()
 		switch {
@@ -132,6 +132,9 @@ func (c *Client) collect(f *follower, op, nonce string) (*section, error) {
 		if e.GetEnd() != nil {
 			break
 		}
+	}
+	if out.listing.over || out.digests.over {
+		return nil, c.fail(op, backend.KindCapacity, "the tree has too many files to list")
 	}
 	if !out.complete() {
 		return nil, c.fail(op, backend.KindInternal, "a script in the sandbox failed: are a shell, find and sha256sum in the template?")

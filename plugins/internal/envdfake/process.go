@@ -179,9 +179,7 @@ func (p *process) finish(err error) {
 		text := exit.Error()
 		end.Exited, end.ExitCode, end.Status, end.Error = exit.Exited(), int32(exit.ExitCode()), text, &text
 	}
-	if p.stdin != nil {
-		p.closeStdin()
-	}
+	p.closeStdin()
 	p.mu.Lock()
 	p.end = end
 	for s := range p.subs {
