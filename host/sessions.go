@@ -49,6 +49,7 @@ type sessionKeeping struct {
 	unmanaged error
 	reaper    *reaper.Reaper
 	report    binding.Report
+	store     *binding.Store
 	own       *binding.Store // to be closed
 	peers     *peer.Peers
 }
@@ -73,6 +74,7 @@ func (h *Host) openSessions(ctx context.Context, now func() time.Time) error {
 		o.Store, h.keeping.own = store, store
 	}
 	k := &h.keeping
+	k.store = o.Store
 	var err error
 	if k.report, err = o.Store.Check(ctx); err != nil {
 		return fmt.Errorf("session store: %w", err)
@@ -182,19 +184,38 @@ func (h *Host) keepSessions(ctx context.Context) {
 type SweepReport struct {
 	Sessions  minted.SweepReport
 	Sandboxes reaper.Report
+	// Elsewhere counts the configs that another replica is sweeping.
+	Elsewhere int
 }
 
 // Sweep ends the sessions that outlived their clocks, and reconciles providers and
 // bindings, now instead of at the next turn. Failures are counted and joined into
-// the error; they stop nothing.
+// the error; they stop nothing. Of the replicas that reach the same sandboxes one
+// sweeps at a time.
 func (h *Host) Sweep(ctx context.Context) (SweepReport, error) {
 	var r SweepReport
-	var err, reaped error
-	r.Sessions, err = h.keeping.minted.Sweep(ctx)
-	if !r.Sessions.Elsewhere {
-		r.Sandboxes, reaped = h.keeping.reaper.Sweep(ctx)
+	var errs []error
+	for _, config := range h.backends.Configs("") {
+		t, err := h.backends.Named(ctx, "", config)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		node := t.Node
+		t.Release()
+		ran, err := reaper.Alone(ctx, h.keeping.store, fmt.Sprintf("%s %s %s", h.o.Deployment, config, node), func(ctx context.Context) error {
+			ended, err := h.keeping.minted.SweepConfig(ctx, config)
+			r.Sessions.Add(ended)
+			reaped, reapErr := h.keeping.reaper.SweepConfigs(ctx, config)
+			r.Sandboxes.Add(reaped)
+			return errors.Join(err, reapErr)
+		})
+		if !ran && err == nil {
+			r.Elsewhere++
+		}
+		errs = append(errs, err)
 	}
-	return r, errors.Join(err, reaped)
+	return r, errors.Join(errs...)
 }
 
 // Sessions finds, makes and ends the sessions of runs, whose ids the host hands out.

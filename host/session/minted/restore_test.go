@@ -173,24 +173,6 @@ func TestRunsWaitForThoseOnOtherReplicas(t *testing.T) {
 	}
 }
 
-func TestOneReplicaSweepsAtATime(t *testing.T) {
-	s, d, _ := setup(t)
-	other := d.sessions(t, d.engine, true)
-	create(t, s, alice, "main", session.CreateOptions{})
-	d.providers["main"].Before = func(ctx context.Context, op, _ string) error {
-		if op == "List" {
-			d.providers["main"].Before = nil
-			if r, err := other.Sweep(ctx); err != nil || !r.Elsewhere || r.Seen != 0 {
-				t.Errorf("the second sweep = %+v, %v", r, err)
-			}
-		}
-		return nil
-	}
-	if r, err := s.Sweep(t.Context()); err != nil || r.Seen != 1 || r.Elsewhere {
-		t.Errorf("Sweep = %+v, %v", r, err)
-	}
-}
-
 func TestSessionWithAClockOfItsOwn(t *testing.T) {
 	s, _, clock := setup(t)
 	create(t, s, alice, "main", session.CreateOptions{Origin: session.OriginStart, TTL: 3 * time.Hour})

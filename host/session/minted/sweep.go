@@ -50,69 +50,51 @@ func (u *uploads) snapshot() map[string]time.Time {
 type SweepReport struct {
 	// Seen sandboxes, those Ended, and those that Failed to end.
 	Seen, Ended, Failed int
-	// Elsewhere says that another replica is sweeping, so that this one did not.
-	Elsewhere bool
 }
 
-// sweepPatience is how long a sweep waits for another to end before it leaves the
-// work to that one.
-const sweepPatience = 200 * time.Millisecond
+// Add adds what another sweep did.
+func (r *SweepReport) Add(o SweepReport) {
+	r.Seen, r.Ended, r.Failed = r.Seen+o.Seen, r.Ended+o.Ended, r.Failed+o.Failed
+}
 
 // Sweep ends every session of this deployment that outlived one of its clocks.
 // One failure never stops it: failures are counted and joined into the error. A
 // sandbox whose times are unknown is left alone, as is one with a run in it on any
-// replica. Of several replicas one sweeps at a time, which saves work: each sandbox
-// is looked at again under its own lock.
-func (s *Sessions) Sweep(ctx context.Context) (r SweepReport, err error) {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	patience := time.AfterFunc(sweepPatience, cancel)
-	defer patience.Stop()
-	began := false
-	err = s.o.Store.WithLifecycleLock(waiting, sweepKey(s.o.Deployment), func(_ context.Context, own *binding.Ownership) error {
-		began = true
-		alone, stop := context.WithCancel(own.Context())
-		defer stop()
-		defer context.AfterFunc(ctx, stop)()
-		r, err = s.sweep(alone)
-		return err
-	})
-	if !began && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-		return SweepReport{Elsewhere: true}, nil
+// replica. Any number of replicas may sweep at once: each sandbox is looked at again
+// under its own lock.
+func (s *Sessions) Sweep(ctx context.Context) (SweepReport, error) {
+	var r SweepReport
+	var errs []error
+	for _, config := range s.o.Targets.Configs("") {
+		one, err := s.SweepConfig(ctx, config)
+		r.Add(one)
+		errs = append(errs, err)
 	}
-	return r, err
+	return r, errors.Join(errs...)
 }
 
-func sweepKey(deployment string) binding.Key {
-	return binding.Key{Tenant: keyspace, Session: "sweep " + deployment}
-}
-
-func (s *Sessions) sweep(ctx context.Context) (SweepReport, error) {
+// SweepConfig is Sweep for one config.
+func (s *Sessions) SweepConfig(ctx context.Context, config string) (SweepReport, error) {
 	var r SweepReport
 	var errs []error
 	unused := s.uploads.snapshot()
-	for _, config := range s.o.Targets.Configs("") {
-		err := s.listConfig(ctx, config, "", func(t session.Target, sb backend.Sandbox) {
-			if sb.Metadata.Labels[session.LabelSession] != "" {
-				return // a Manager's
-			}
-			r.Seen++
-			if s.expired(sb, unused) == "" || ctx.Err() != nil {
-				return
-			}
-			ended, err := s.reap(ctx, t, sb, unused)
-			if err != nil {
-				r.Failed++
-				errs = append(errs, err)
-			} else if ended {
-				r.Ended++
-			}
-		})
-		if err != nil {
-			errs = append(errs, err)
+	err := s.listConfig(ctx, config, "", func(t session.Target, sb backend.Sandbox) {
+		if sb.Metadata.Labels[session.LabelSession] != "" {
+			return // a Manager's
 		}
-	}
-	return r, errors.Join(errs...)
+		r.Seen++
+		if s.expired(sb, unused) == "" || ctx.Err() != nil {
+			return
+		}
+		ended, err := s.reap(ctx, t, sb, unused)
+		if err != nil {
+			r.Failed++
+			errs = append(errs, err)
+		} else if ended {
+			r.Ended++
+		}
+	})
+	return r, errors.Join(append(errs, err)...)
 }
 
 // reap ends one sandbox after looking at it again under its lock: the listing is

@@ -78,6 +78,12 @@ type Report struct {
 	Failed int
 }
 
+// Add adds what another sweep did.
+func (r *Report) Add(o Report) {
+	r.Seen, r.Bound, r.Adopted, r.Protected = r.Seen+o.Seen, r.Bound+o.Bound, r.Adopted+o.Adopted, r.Protected+o.Protected
+	r.Reaped, r.Unbound, r.Failed = r.Reaped+o.Reaped, r.Unbound+o.Unbound, r.Failed+o.Failed
+}
+
 // Sweep reconciles every config. One failure never stops it: failures are counted
 // and joined into the error.
 func (r *Reaper) Sweep(ctx context.Context) (Report, error) {

@@ -209,9 +209,10 @@ func (a *app) sessionSweep(ctx context.Context, cmd *cli.Command) error {
 		switch {
 		case cmd.Bool("json"):
 			err = printJSON(a.Stdout, r)
-		case r.Sessions.Elsewhere:
-			_, err = fmt.Fprintln(a.Stdout, "another replica is sweeping")
 		default:
+			if r.Elsewhere > 0 {
+				fmt.Fprintf(a.Stdout, "%d backends are being swept by another replica\n", r.Elsewhere)
+			}
 			_, err = fmt.Fprintf(a.Stdout, "sessions of runs: %d, ended %d\nsessions of the platform: %d, bound again %d, protected %d, deleted %d; bindings dropped %d\n",
 				r.Sessions.Seen, r.Sessions.Ended, r.Sandboxes.Seen, r.Sandboxes.Adopted, r.Sandboxes.Protected, r.Sandboxes.Reaped, r.Sandboxes.Unbound)
 		}
