@@ -12,6 +12,9 @@ import (
 // Sandboxes that are deleted behind the servers' back are replaced once each, however
 // many ask for them at the same time on both.
 func TestVanishedSandboxesAreReplacedOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of processes")
+	}
 	for name, named := range map[string]bool{"named": true, "nameless": false} {
 		t.Run(name, func(t *testing.T) {
 			const sessions, uses = 20, 200
