@@ -22,6 +22,8 @@ import (
 // own, into which the entry is copied only after its digest was verified, and
 // takes a new entry out of it. Entries appear by rename, so loads need no lock.
 //
+// Loads note when they used an entry, and remove those that none has for a month.
+//
 // An entry is entryMagic, the SHA-256 of what follows, the name wazero gave the
 // file, a newline, and the file.
 
@@ -33,6 +35,10 @@ const (
 	// one was left by a process that died.
 	loadPrefix = "load-"
 	staleLoad  = time.Hour
+	// entryExt ends the names of entries, staleEntry is how long one is kept that no
+	// load uses.
+	entryExt   = ".bin"
+	staleEntry = 30 * 24 * time.Hour
 )
 
 // compileCached runs once with a cache. Whatever is wrong with the cache, it costs
@@ -51,7 +57,7 @@ func (m *Module) compileCached(config wazero.RuntimeConfig, code []byte, once fu
 	}
 	m.cache = cache
 	key := sha256.Sum256(append(append([]byte(m.stop.key()), 0), code...))
-	entry := filepath.Join(m.spec.CacheDir, hex.EncodeToString(key[:])+".bin")
+	entry := filepath.Join(m.spec.CacheDir, hex.EncodeToString(key[:])+entryExt)
 	restored, err := restore(entry, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.spec.Log.Warn("compiled module is damaged, compiling again", "module", m.spec.Name, "error", err)
@@ -104,16 +110,29 @@ func loadDir(dir string) (string, error) {
 	if st.Mode().Perm()&0o022 != 0 {
 		return "", errors.New("cache directory is writable by others, who could put code into this process: chmod go-w it")
 	}
-	old, err := filepath.Glob(filepath.Join(dir, loadPrefix+"*"))
+	list, err := os.ReadDir(dir)
 	if err != nil {
 		return "", err
 	}
-	for _, d := range old {
-		if st, err := os.Stat(d); err == nil && time.Since(st.ModTime()) > staleLoad {
-			_ = os.RemoveAll(d) // tried again next time
+	for _, e := range list {
+		if info, err := e.Info(); err == nil && stale(e.Name(), time.Since(info.ModTime())) {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // tried again next time
 		}
 	}
 	return os.MkdirTemp(dir, loadPrefix)
+}
+
+// stale reports whether something in the cache directory is of no use any more at an
+// age. What has another name is not ours.
+func stale(name string, age time.Duration) bool {
+	if strings.HasPrefix(name, loadPrefix) {
+		return age > staleLoad
+	}
+	key, ok := strings.CutSuffix(name, entryExt)
+	if sum, err := hex.DecodeString(key); !ok || err != nil || len(sum) != sha256.Size {
+		return false
+	}
+	return age > staleEntry
 }
 
 // restore copies a verified entry into dir and returns its file's name there.
@@ -146,6 +165,8 @@ func restore(entry, dir string) (string, error) {
 	if !ok || filepath.Base(name) != name {
 		return "", errors.New("cache entry has no name")
 	}
+	now := time.Now()
+	_ = os.Chtimes(entry, now, now) // else it is made again in a month
 	return name, os.WriteFile(filepath.Join(dir, name), []byte(file), 0o600)
 }
 

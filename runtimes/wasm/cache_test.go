@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -69,6 +70,46 @@ func TestCacheIsUsed(t *testing.T) {
 	}
 	if st, err := os.Stat(c.dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("directory is %v, %v", st.Mode(), err)
+	}
+}
+
+// What no load has used for a month goes, but for what is not the cache's. What is used
+// stays.
+func TestUnusedEntriesGo(t *testing.T) {
+	c := &cacheTest{t: t, dir: t.TempDir()}
+	c.load()
+	own := c.entry()
+	aged := func(name string, days int) string {
+		path := filepath.Join(c.dir, name)
+		if path != own {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := time.Now().AddDate(0, 0, -days)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	gone := []string{aged(strings.Repeat("ab", 32)+".bin", 31), aged("load-1", 1)}
+	kept := []string{
+		aged(filepath.Base(own), 29), aged(strings.Repeat("cd", 32)+".bin", 29),
+		aged(strings.Repeat("ab", 31)+".bin", 400), aged("notes", 400), aged("x.bin", 400),
+	}
+	c.load()
+	for _, path := range gone {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is still there", filepath.Base(path))
+		}
+	}
+	for _, path := range kept {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if st, err := os.Stat(own); err != nil || time.Since(st.ModTime()) > time.Hour {
+		t.Errorf("the entry that was used is of %v, %v", st.ModTime(), err)
 	}
 }
 
