@@ -60,7 +60,7 @@ func (c *Client) upload(ctx context.Context, op, id, path string, r io.Reader) (
 	}
 	if err != nil {
 		c.discard(ctx, op, id, path)
-		if size > 0 && !backend.ProvesGone(err) {
+		if (size > 0 || failed != nil) && !backend.ProvesGone(err) {
 			// The daemon may have been about to store what came before it noticed.
 			_ = sleep(context.WithoutCancel(ctx), 100*time.Millisecond)
 			c.discard(ctx, op, id, path)
