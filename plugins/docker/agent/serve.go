@@ -68,6 +68,7 @@ func serveMain() error {
 	if err := work.MakePrograms(dirs.Programs); err != nil {
 		return fmt.Errorf("make a directory for programs: %w", err)
 	}
+	name := setup.Introduce(uid, gid)
 	killer := kernel.NewKiller()
 	pool := work.NewPool(uid)
 	reaper, err := reap.New(pool.Ended)
@@ -84,7 +85,7 @@ func serveMain() error {
 	host := &work.Host{
 		FS:   &tree.FS{UID: uid, GID: gid, Programs: work.IsProgram, Slots: make(chan struct{}, slots)},
 		Pool: pool, Killer: killer, Launcher: launcher, Index: new(changes.Index),
-		Programs: dirs.Programs, Env: os.Environ(),
+		Programs: dirs.Programs, Env: os.Environ(), User: name,
 	}
 	host.Open()
 	exit := make(chan struct{})

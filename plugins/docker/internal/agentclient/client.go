@@ -19,7 +19,8 @@ type Options struct {
 	Build string
 	// Env is the sandbox's environment beside that of the container (what the image and
 	// the container's creation say), which runs add to. Where neither has them, programs
-	// have PATH, USER and LOGNAME; HOME is /tmp unless Env has it.
+	// have PATH, USER and LOGNAME (the session's user has an entry in the container's
+	// /etc/passwd where that can be written); HOME is /tmp unless Env has it.
 	Env map[string]string
 	// Limits stand where a run names none. Zero: 30 s wall, 1 MiB of stdout and stderr
 	// each, and for the rest what the container has.

@@ -120,6 +120,36 @@ open('f', 'w').close()
 	}
 }
 
+// TestManyFiles: more files than anybody looks at are nobody's end.
+func TestManyFiles(t *testing.T) {
+	_, c := sandbox(t, options{memory: 1 << 30, tmpfs: "rw,size=64m,nr_inodes=0,mode=0775"})
+	ctx := t.Context()
+	started := c.Agent().Started
+	res, h := run(t, c, script(`exec python3 -c "
+import os
+for i in range(110000): os.close(os.open('f%d' % i, os.O_CREAT))
+"`))
+	if res.Stop != backend.StopExit || res.ExitCode == 0 && !res.CollectFailed {
+		t.Errorf("stop %q, status %d, stderr %q", res.Stop, res.ExitCode, h.stderr.String())
+	}
+	goesOn(t, c)
+	if _, err := c.ListDir(ctx, backend.DataDir); res.ExitCode == 0 && backend.KindOf(err) != backend.KindCapacity {
+		t.Errorf("ListDir: %v", err)
+	}
+	if w, err := c.Walk(ctx, backend.WalkRequest{}); err != nil || !w.Truncated {
+		t.Errorf("Walk: truncated %v, %v", w.Truncated, err)
+	}
+	if err := c.Remove(ctx, backend.DataDir); err != nil {
+		t.Error(err)
+	}
+	if res, _ := run(t, c, script("echo x > f")); len(res.Changed) != 1 || res.CollectFailed {
+		t.Errorf("after that %d changed, failed %v", len(res.Changed), res.CollectFailed)
+	}
+	if got := c.Agent().Started; !got.Equal(started) {
+		t.Error("the agent was started again")
+	}
+}
+
 // TestRaces: a program that swaps files for links while they are written and read gains
 // nothing, and no write goes astray.
 func TestRaces(t *testing.T) {

@@ -2,7 +2,9 @@ package agentclient_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +107,54 @@ time.sleep(1000)"`)
 		t.Errorf("a limit of 20 processes: %+v, %q more were made", res, h.stdout.String())
 	}
 	goesOn(t, c)
+}
+
+// TestForkBombsBeside: programs of several users use up all that the container may have
+// of processes, and the agent lives, and ends them.
+func TestForkBombsBeside(t *testing.T) {
+	b, c := sandbox(t, options{pids: 96})
+	ctx := t.Context()
+	started := c.Agent().Started
+	bomb := `f() { while :; do f & done; }; f & f & f & sleep 1000`
+	var ids []string
+	for range 3 {
+		spec := script(bomb)
+		if err := c.StartRun(ctx, backend.DetachedStart{RunSpec: spec}, &heard{}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, spec.RunID)
+	}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			for range 10 {
+				name := data(fmt.Sprint("f", i))
+				if _, err := c.WriteFile(ctx, name, backend.WriteOptions{}, strings.NewReader(name)); err != nil {
+					t.Errorf("WriteFile: %v", err)
+				}
+				_, _ = c.Exec(ctx, backend.ExecRequest{Ref: ref(), Argv: []string{"true"}}) // there may be no room
+			}
+		})
+	}
+	wg.Wait()
+	for _, id := range ids {
+		if err := c.KillRun(ctx, id); err != nil {
+			t.Errorf("KillRun: %v", err)
+		}
+	}
+	for range 100 {
+		if n, err := c.Busy(ctx); n == 0 && err == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	goesOn(t, c)
+	if left := b.left(t); left != "" {
+		t.Errorf("left:\n%s", left)
+	}
+	if got := c.Agent().Started; !got.Equal(started) {
+		t.Error("the agent was started again")
+	}
 }
 
 // TestMemoryBomb: the kernel ends the program, not the agent, and it is said why.

@@ -172,7 +172,7 @@ type following struct {
 	// attached runs are left alone when the caller leaves.
 	attached bool
 	rejoin   bool
-	taken    bool // over, on another connection
+	lost     error // why it was taken over, on another connection
 	started  bool
 	offset   int64 // of output that was passed on or dropped
 	listener error // of the first call of live that failed
@@ -196,8 +196,12 @@ func (r *following) follow() (backend.RunResult, error) {
 		switch {
 		case err == nil:
 			return r.result(exit), nil
-		case r.taken && r.started && errors.As(err, &fault) && fault.Kind == string(backend.KindNotFound):
-			return lostRun, nil // the agent that answers now has never known it
+		case r.lost != nil && errors.As(err, &fault) && fault.Kind == string(backend.KindNotFound):
+			// The agent that answers now has never known it.
+			if r.started {
+				return lostRun, nil
+			}
+			return backend.RunResult{}, r.lost
 		case r.attached || !isLost(err):
 			return backend.RunResult{}, err
 		}
@@ -302,7 +306,7 @@ func (r *following) takeOver(cause error) error {
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	r.st, r.taken = st, true
+	r.st, r.lost = st, cause
 	r.res.Deleted, r.entries.list = nil, nil // they come again
 	return nil
 }

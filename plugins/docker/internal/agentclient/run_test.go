@@ -3,6 +3,7 @@ package agentclient_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -26,5 +27,38 @@ func TestRun(t *testing.T) {
 			t.Errorf("a program's status lacks %q:\n%s", want, h.stdout.String())
 		}
 	}
+	if res.Usage.CPU <= 0 || res.Usage.CPU > 5*time.Second || res.Usage.PeakMemoryBytes < 1<<20 || res.Usage.Wall <= 0 {
+		t.Errorf("usage %+v", res.Usage)
+	}
 	goesOn(t, c)
+}
+
+// TestEnvironment: programs see what the container and the request say, and nothing of
+// the agent.
+func TestEnvironment(t *testing.T) {
+	_, c := sandbox(t, options{})
+	spec := script("env | sort; whoami; ls -l /proc/self/fd | wc -l; cat; ulimit -c; ps -o ni= -p $$ 2>/dev/null | tr -d ' '")
+	spec.Env = map[string]string{"MINE": "a b", "DIR": "{dir}/x", "TMPDIR": "/tmp"}
+	_, h := run(t, c, spec)
+	lines := strings.Split(strings.TrimSpace(h.stdout.String()), "\n")
+	env := make(map[string]string)
+	rest := []string{}
+	for _, l := range lines {
+		if name, value, ok := strings.Cut(l, "="); ok {
+			env[name] = value
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	if env["MINE"] != "a b" || env["HOME"] != "/tmp" || !strings.HasPrefix(env["USER"], "caisson") || env["PATH"] == "" || !strings.HasPrefix(env["DIR"], "/.caisson/run/") {
+		t.Errorf("the environment is %q", env)
+	}
+	for name := range env {
+		if strings.HasPrefix(name, "GO") {
+			t.Errorf("a program sees %s", name)
+		}
+	}
+	if len(rest) < 3 || rest[0] != env["USER"] || rest[1] != "5" || rest[2] != "0" { // a total, 0, 1, 2 and the directory itself
+		t.Errorf("the rest is %q", rest)
+	}
 }

@@ -100,12 +100,6 @@ func (c *coder) bool(v *bool) {
 
 func (c *coder) dur(v *time.Duration) { c.int((*int64)(v)) }
 
-func (c *coder) float(v *float64) {
-	u := math.Float64bits(*v)
-	c.uint(&u)
-	*v = math.Float64frombits(u)
-}
-
 // time has the precision of nanoseconds and no zone; the zero time stays zero.
 func (c *coder) time(v *time.Time) {
 	set := !v.IsZero()

@@ -123,6 +123,16 @@ func ReadProcess(pid int) (Process, bool) {
 	return p, p.UID >= 0
 }
 
+// ProcessCPU returns the processor time of a process itself, exactly.
+func ProcessCPU(pid int) time.Duration {
+	var ts unix.Timespec
+	const process = 2 // the clock of the scheduler (CPUCLOCK_SCHED), of all threads
+	if unix.ClockGettime(int32(^pid<<3|process), &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
 // CPU returns the processor time of a process with that of children it waited for.
 func CPU(pid int) time.Duration {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

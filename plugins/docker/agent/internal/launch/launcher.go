@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caisson-run/caisson/plugins/docker/agent/internal/kernel"
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/reap"
 )
 
@@ -28,6 +30,13 @@ type Launcher struct {
 type helper struct {
 	child *reap.Child
 	conn  *os.File
+}
+
+// Program is a program that was started.
+type Program struct {
+	*reap.Child
+	// Before is the processor time that its process had used by then.
+	Before time.Duration
 }
 
 // New keeps n processes ready, from now on and for as long as the process lives.
@@ -92,7 +101,7 @@ func (h *helper) drop() { _ = h.conn.Close() } // it exits when it sees that
 
 // Start starts a program with those files, three, as its first descriptors. It returns once the program's first instruction may have executed, or
 // an *Error when the program could not be started.
-func (l *Launcher) Start(s *Spec, files ...*os.File) (*reap.Child, error) {
+func (l *Launcher) Start(s *Spec, files ...*os.File) (*Program, error) {
 	for {
 		var h *helper
 		warm := true
@@ -105,11 +114,15 @@ func (l *Launcher) Start(s *Spec, files ...*os.File) (*reap.Child, error) {
 				return nil, err
 			}
 		}
+		before := kernel.ProcessCPU(h.child.PID)
 		child, err := h.run(s, files)
 		if warm && errors.Is(err, errGone) { // it died while it waited
 			continue
 		}
-		return child, err
+		if err != nil {
+			return nil, err
+		}
+		return &Program{child, before}, nil
 	}
 }
 

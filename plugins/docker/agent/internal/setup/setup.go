@@ -135,3 +135,49 @@ func Adopt(dir string) (gid int, err error) {
 
 // Data adopts the working directory.
 func Data() (gid int, err error) { return Adopt(files.DataDir) }
+
+// names are what the session's user is called: the first that the image does not use.
+var names = []string{"caisson", "caisson-run", "caisson-session"}
+
+// Introduce adds the session's user and group to /etc/passwd and /etc/group unless they
+// are there, for programs that ask who they are, and returns the user's name. Where those
+// files cannot be written programs that ask see numbers.
+func Introduce(uid, gid int) string {
+	introduce("/etc/group", gid, func(name string) string { return fmt.Sprintf("%s:x:%d:\n", name, gid) })
+	return introduce("/etc/passwd", uid, func(name string) string {
+		return fmt.Sprintf("%s:x:%d:%d::/tmp:/bin/sh\n", name, uid, gid)
+	})
+}
+
+// introduce appends a line to a file of records whose third field is an id, unless the id
+// is there, and returns its name.
+func introduce(path string, id int, line func(name string) string) string {
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) > 1<<20 {
+		return names[0]
+	}
+	taken := make(map[string]bool)
+	for l := range strings.Lines(string(b)) {
+		f := strings.Split(strings.TrimSpace(l), ":")
+		if taken[f[0]] = true; len(f) > 2 && f[2] == strconv.Itoa(id) {
+			return f[0]
+		}
+	}
+	name := names[0]
+	for _, n := range names {
+		if name = n; !taken[n] {
+			break
+		}
+	}
+	text := line(name)
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		text = "\n" + text
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil || taken[name] {
+		return names[0]
+	}
+	defer f.Close()
+	_, _ = f.WriteString(text)
+	return name
+}

@@ -42,6 +42,8 @@ var (
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLarge says that content is longer than was allowed.
 	ErrTooLarge = errors.New("longer than allowed")
+	// ErrTooMany says that there are more files than are looked at.
+	ErrTooMany = errors.New("too many files")
 	// ErrDigest says that content is other than was expected.
 	ErrDigest = errors.New("the content is not what was expected")
 )

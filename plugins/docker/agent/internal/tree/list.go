@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -42,7 +43,7 @@ func openDir(dir int, name string) (*os.File, error) {
 }
 
 // List lists one directory in lexical order.
-func (f *FS) List(dirPath string) (list []files.Entry, err error) {
+func (f *FS) List(dirPath string) (all []files.Entry, err error) {
 	err = f.as(func() error {
 		return at(dirPath, false, func(dir int, name string) error {
 			d, err := openDir(dir, name)
@@ -50,17 +51,35 @@ func (f *FS) List(dirPath string) (list []files.Entry, err error) {
 				return err
 			}
 			defer d.Close()
-			list, err = f.children(d, dirPath)
+			list, truncated, err := f.children(d, dirPath)
+			if err == nil && truncated {
+				err = ErrTooMany
+			}
+			all = list
 			return err
 		})
 	})
-	return list, err
+	return all, err
 }
 
-func (f *FS) children(d *os.File, dirPath string) ([]files.Entry, error) {
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, err
+// maxChildren is how many names of one directory are looked at: they are in memory.
+const maxChildren = 100_000
+
+// children describes what is in a directory, or as much as is looked at.
+func (f *FS) children(d *os.File, dirPath string) (all []files.Entry, truncated bool, err error) {
+	var names []string
+	for {
+		some, err := d.Readdirnames(1000)
+		if names = append(names, some...); len(names) > maxChildren {
+			names, truncated = names[:maxChildren], true
+			break
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, false, err
+		}
 	}
 	slices.Sort(names)
 	list := make([]files.Entry, 0, len(names))
@@ -73,11 +92,11 @@ func (f *FS) children(d *os.File, dirPath string) ([]files.Entry, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		list = append(list, f.entry(path.Join(dirPath, name), &st))
 	}
-	return list, nil
+	return list, truncated, nil
 }
 
 // Walk lists what is below root, depth first in lexical order. Digests come from index
@@ -130,10 +149,11 @@ func (w *walk) dir(dir int, name, at string, depth int) error {
 		return err
 	}
 	defer d.Close()
-	children, err := w.fs.children(d, at)
+	children, truncated, err := w.fs.children(d, at)
 	if err != nil {
 		return err
 	}
+	w.truncated = w.truncated || truncated
 	for _, e := range children {
 		if err := w.ctx.Err(); err != nil {
 			return context.Cause(w.ctx)

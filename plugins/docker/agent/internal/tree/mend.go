@@ -77,6 +77,11 @@ func (f *FS) Scan(ctx context.Context, index *changes.Index, o changes.ScanOptio
 	o.Exclude = append(slices.Clip(o.Exclude), "*"+temporary)
 	o.MaxDepth = scanDepth
 	err = f.as(func() error {
+		// A search holds the names of whole directories: first see that there is room.
+		left := maxChildren
+		if err := at(files.DataDir, false, func(dir int, name string) error { return count(ctx, dir, name, 1, &left) }); err != nil {
+			return err
+		}
 		root, err := os.OpenRoot(files.DataDir)
 		if err != nil {
 			return err
@@ -86,6 +91,34 @@ func (f *FS) Scan(ctx context.Context, index *changes.Index, o changes.ScanOptio
 		return err
 	})
 	return s, err
+}
+
+// count fails when there are more entries below a directory than left.
+func count(ctx context.Context, dir int, name string, depth int, left *int) error {
+	d, err := openDir(dir, name)
+	if err != nil {
+		return nil // it has gone, or is closed; nobody else will look into it
+	}
+	defer d.Close()
+	for {
+		list, err := d.ReadDir(1000)
+		if *left -= len(list); *left < 0 {
+			return ErrTooMany
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, de := range list {
+			if de.IsDir() && depth < scanDepth {
+				if err := count(ctx, int(d.Fd()), de.Name(), depth+1, left); err != nil {
+					return err
+				}
+			}
+		}
+		if err != nil || len(list) == 0 {
+			return nil
+		}
+	}
 }
 
 // scratch are the directories that anybody may write and that are nobody's data.

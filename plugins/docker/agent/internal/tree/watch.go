@@ -71,7 +71,7 @@ func (w *Watch) add(dir string, depth int) error {
 	if !w.recursive || depth >= mendDepth {
 		return nil
 	}
-	children, err := w.fs.children(d, dir)
+	children, _, err := w.fs.children(d, dir)
 	if err != nil {
 		return nil
 	}

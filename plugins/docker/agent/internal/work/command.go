@@ -99,6 +99,7 @@ func (h *Host) run(ctx context.Context, c *command) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
+	c.lease.discount(child.Before)
 	c.started()
 	for i, r := range outs {
 		pumps.Go(func() { c.drain(i, r, cancel) })

@@ -36,6 +36,8 @@ func Fault(err error) *agentwire.Fault {
 		return about("invalid_request", "file")
 	case errors.Is(err, tree.ErrNotRegular):
 		return about("conflict", "file")
+	case errors.Is(err, tree.ErrTooMany):
+		return about("capacity", "file")
 	case !errors.As(err, &errno):
 		return about("internal", "")
 	}

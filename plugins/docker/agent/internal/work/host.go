@@ -51,6 +51,8 @@ type Host struct {
 	Programs string
 	// Env is the container's environment, as NAME=value.
 	Env []string
+	// User is what the session's user is called.
+	User string
 
 	turn    chan struct{} // holds a token while no foreground run is under way
 	mu      sync.Mutex
@@ -181,7 +183,7 @@ func (h *Host) clean(l *Lease) {
 // environment returns the container's environment with what programs are told, the
 // later the stronger.
 func (h *Host) environment(add []agentwire.Pair, dir string) []string {
-	env := []string{"HOME=/tmp", "USER=sandbox", "LOGNAME=sandbox", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	env := []string{"HOME=/tmp", "USER=" + h.User, "LOGNAME=" + h.User, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	index := make(map[string]int, len(h.Env)+len(add))
 	put := func(name, value string) {
 		if i, ok := index[name]; ok {

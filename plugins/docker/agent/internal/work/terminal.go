@@ -99,7 +99,10 @@ func (t *Terminal) start(spec *agentwire.Terminal) error {
 	}
 	err = setSize(pty, spec.Size)
 	if err == nil {
-		t.child, err = t.host.Launcher.Start(&s, tty, tty, tty)
+		var p *launch.Program
+		if p, err = t.host.Launcher.Start(&s, tty, tty, tty); err == nil {
+			t.child = p.Child
+		}
 		t.host.Launcher.Refill()
 	}
 	if err != nil {
