@@ -73,8 +73,8 @@ type PluginStatus struct {
 // holds it against its manifest: what Open would refuse for what the files are is
 // a PluginError here. One bad plugin never hides the others; a directory that does
 // not exist holds none. ctx bounds the reading.
-func Discover(ctx context.Context, dirs []string, strictDigests bool) ([]PluginStatus, error) {
-	found, err := discover(dirs, strictDigests)
+func Discover(ctx context.Context, dirs []string, trust Trust) ([]PluginStatus, error) {
+	found, err := discover(dirs, trust)
 	out := make([]PluginStatus, len(found))
 	for i, f := range found {
 		if f.m != nil {
@@ -83,6 +83,27 @@ func Discover(ctx context.Context, dirs []string, strictDigests bool) ([]PluginS
 		out[i] = f.status
 	}
 	return out, err
+}
+
+// Trust says which plugins may be used, beside those whose files others can change,
+// which never are.
+type Trust struct {
+	// StrictDigests refuses plugins whose manifest pins no digest.
+	StrictDigests bool
+	// SigningKeys, unless empty, are those of which one must have signed the
+	// manifest, which then pins a digest too.
+	SigningKeys manifest.Keys
+}
+
+func (t Trust) load(dir string) (*manifest.Manifest, error) {
+	switch {
+	case !t.SigningKeys.Empty():
+		return manifest.LoadSigned(dir, t.SigningKeys)
+	case t.StrictDigests:
+		return manifest.Load(dir, manifest.RequireDigest)
+	default:
+		return manifest.Load(dir)
+	}
 }
 
 // found is one discovered plugin; m is nil when it cannot be used.
@@ -143,7 +164,7 @@ func (f found) checkPlaces() error {
 	return nil
 }
 
-func discover(dirs []string, strict bool) ([]found, error) {
+func discover(dirs []string, trust Trust) ([]found, error) {
 	var out []found
 	var errs []error
 	first := make(map[string]string)
@@ -161,7 +182,7 @@ func discover(dirs []string, strict bool) ([]found, error) {
 			if _, err := os.Lstat(filepath.Join(sub, manifest.FileName)); err != nil {
 				continue // not a plugin
 			}
-			f := inspect(sub, e.Name(), strict)
+			f := inspect(sub, e.Name(), trust)
 			if other, dup := first[f.status.Name]; dup && f.m != nil {
 				f.m = nil
 				f.status.State = PluginSkipped
@@ -175,13 +196,9 @@ func discover(dirs []string, strict bool) ([]found, error) {
 	return out, errors.Join(errs...)
 }
 
-func inspect(dir, base string, strict bool) found {
+func inspect(dir, base string, trust Trust) found {
 	f := found{status: PluginStatus{Name: base, Dir: dir, State: PluginError}}
-	var opts []manifest.Option
-	if strict {
-		opts = append(opts, manifest.RequireDigest)
-	}
-	m, err := manifest.Load(dir, opts...)
+	m, err := trust.load(dir)
 	if err != nil {
 		f.status.Cause = err.Error()
 		return f

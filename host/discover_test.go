@@ -84,7 +84,7 @@ func TestDiscoverAgreesWithOpen(t *testing.T) {
 			f.installFake()
 			f.installModule(policyManifest, policyModule("", ""))
 			c.change(f)
-			list, err := Discover(t.Context(), []string{f.plugins}, false)
+			list, err := Discover(t.Context(), []string{f.plugins}, Trust{})
 			if err != nil || len(list) != 2 {
 				t.Fatalf("Discover = %+v, %v", list, err)
 			}

@@ -35,8 +35,8 @@ type Options struct {
 	// provider; empty means "default". Node names this machine for backends that
 	// keep sandboxes on it; a single machine needs none.
 	Deployment, Node string
-	// StrictDigests refuses plugins whose manifest pins no digest.
-	StrictDigests bool
+	// Trust says which plugins may be used.
+	Trust Trust
 	// Sessions say how sessions are kept.
 	Sessions SessionOptions
 	// Now is the clock; nil means time.Now.
@@ -86,7 +86,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 			err = errors.Join(fmt.Errorf("open host: %w", err), h.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if h.registry, err = newRegistry(o.PluginDirs, o.StrictDigests); err != nil {
+	if h.registry, err = newRegistry(o.PluginDirs, o.Trust); err != nil {
 		return nil, err
 	}
 	if h.decisions, err = openDecisions(o.Config.DecisionLog); err != nil {

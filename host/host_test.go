@@ -94,7 +94,7 @@ func TestOpenRefusals(t *testing.T) {
 		{"wrong digest", func(f *fixture, o *Options) {
 			f.install("fake", fakeManifest+"sha256: "+strings.Repeat("a", 64)+"\n", self(f.t), 0o755)
 		}, "not the pinned " + strings.Repeat("a", 64)},
-		{"no digest in strict mode", func(f *fixture, o *Options) { f.installFake(); o.StrictDigests = true }, "sha256"},
+		{"no digest in strict mode", func(f *fixture, o *Options) { f.installFake(); o.Trust.StrictDigests = true }, "sha256"},
 		{"unreadable manifest", func(f *fixture, o *Options) { f.install("fake", "schema: 1\nnmae: fake\n", nil, 0) }, "nmae"},
 		{"of another kind", func(f *fixture, o *Options) {
 			f.install("fake", "schema: 1\nname: fake\nversion: 1.0.0\nkind: policy\nruntime: wasm\nprotocol: 1\npath: p.wasm\n", nil, 0)
@@ -315,7 +315,7 @@ func TestDiscover(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(f.plugins, "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	all, err := Discover(t.Context(), []string{f.plugins, filepath.Join(f.plugins, "absent")}, false)
+	all, err := Discover(t.Context(), []string{f.plugins, filepath.Join(f.plugins, "absent")}, Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}

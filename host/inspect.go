@@ -127,7 +127,7 @@ func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 
 // Inspect reads and verifies what lies in dir, starting nothing.
 func Inspect(dir string) PluginDetail {
-	return describe(inspect(dir, "", false))
+	return describe(inspect(dir, "", Trust{}))
 }
 
 // describe is what the manifest says.

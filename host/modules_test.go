@@ -37,7 +37,7 @@ func TestFuelOfTheManifest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := discover([]string{dir}, false)
+			found, err := discover([]string{dir}, Trust{})
 			if err != nil || len(found) != 1 || found[0].m == nil {
 				t.Fatalf("found %+v, %v", found, err)
 			}

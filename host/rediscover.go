@@ -15,7 +15,7 @@ func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, err
 		return nil, fmt.Errorf("look for plugins: %w", err)
 	}
 	defer done()
-	fresh, err := newRegistry(h.o.PluginDirs, h.o.StrictDigests)
+	fresh, err := newRegistry(h.o.PluginDirs, h.o.Trust)
 	if err != nil {
 		return nil, err
 	}

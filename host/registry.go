@@ -17,8 +17,8 @@ type registry struct {
 	byName map[string]int // usable ones, into order
 }
 
-func newRegistry(dirs []string, strict bool) (*registry, error) {
-	all, err := discover(dirs, strict)
+func newRegistry(dirs []string, trust Trust) (*registry, error) {
+	all, err := discover(dirs, trust)
 	if err != nil {
 		return nil, err
 	}

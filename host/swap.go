@@ -154,7 +154,7 @@ func (h *Host) nextVersion(old found, dir string) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	f := inspect(dir, filepath.Base(dir), h.o.StrictDigests)
+	f := inspect(dir, filepath.Base(dir), h.o.Trust)
 	switch {
 	case f.m == nil:
 		return found{}, errors.New(f.status.Cause)

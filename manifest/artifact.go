@@ -20,12 +20,7 @@ const maxModule = 64 << 20
 // Load reads dir/plugin.yaml, as Parse does. Links are followed inside dir and
 // never out of it.
 func Load(dir string, opts ...Option) (*Manifest, error) {
-	f, err := openIn(dir, FileName)
-	if err != nil {
-		return nil, fmt.Errorf("read manifest: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	data, err := read(dir, FileName, MaxSize)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}

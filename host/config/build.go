@@ -7,6 +7,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -36,6 +37,16 @@ func (f File) Host(lookup func(string) (string, bool)) (host.Config, error) {
 		})
 	}
 	return c, nil
+}
+
+// Trust returns which plugins may be used. The keys were checked when the file was
+// read.
+func (f File) Trust() (host.Trust, error) {
+	keys, err := manifest.ParseKeys(f.Plugins.Keys)
+	if err != nil {
+		return host.Trust{}, fmt.Errorf("plugins.%w", err)
+	}
+	return host.Trust{StrictDigests: f.StrictDigests, SigningKeys: keys}, nil
 }
 
 func (b Backend) withSecrets(lookup func(string) (string, bool)) (json.RawMessage, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caisson-run/caisson/manifest"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 )
@@ -82,6 +83,9 @@ func (c *checker) file(f File) {
 		if slices.Index(f.Languages, l) < i {
 			c.fail(fmt.Sprintf("languages[%d]", i), "%q is listed twice", l)
 		}
+	}
+	if _, err := manifest.ParseKeys(f.Plugins.Keys); err != nil {
+		c.fail("plugins.keys", "%v", err)
 	}
 	c.limits(f.Limits, f.MaxLimits)
 	c.sessions(f)

@@ -52,6 +52,9 @@ type File struct {
 
 // Plugins says where plugins are.
 type Plugins struct {
+	// Keys are minisign public keys; with any, only plugins whose manifest one of
+	// them signed are used.
+	Keys []string `yaml:"keys"`
 	// Dirs are searched in order for NAME/plugin.yaml. Empty leaves the choice
 	// to the program.
 	Dirs []string `yaml:"dirs"`

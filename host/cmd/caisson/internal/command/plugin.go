@@ -91,7 +91,11 @@ func (a *app) pluginList(ctx context.Context, cmd *cli.Command) error {
 
 // plugins lists what is installed, and what is configured and is not.
 func (s settings) plugins(ctx context.Context) ([]host.PluginStatus, error) {
-	list, err := host.Discover(ctx, s.pluginDirs, s.StrictDigests)
+	trust, err := s.Trust()
+	if err != nil {
+		return nil, err
+	}
+	list, err := host.Discover(ctx, s.pluginDirs, trust)
 	if err != nil {
 		return nil, err
 	}

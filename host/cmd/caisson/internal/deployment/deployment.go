@@ -156,12 +156,16 @@ func (d *Deployment) open(ctx context.Context, o Options, platform host.Platform
 	if err != nil {
 		return err
 	}
+	trust, err := o.File.Trust()
+	if err != nil {
+		return err
+	}
 	d.lookup, d.file = o.LookupEnv, o.File
 	d.Host, err = host.Open(ctx, host.Options{
 		Platform: platform, Config: c,
 		PluginDirs: o.PluginDirs, DataDir: o.DataDir, CacheDir: o.CacheDir,
 		Keys: o.Keys, Deployment: o.File.Deployment, Node: o.File.Node,
-		StrictDigests: o.File.StrictDigests, Sessions: sessions,
+		Trust: trust, Sessions: sessions,
 	})
 	if err != nil {
 		return err
