@@ -271,8 +271,25 @@ func TestListAbsence(t *testing.T) {
 	if sb, err := r.Get(t.Context(), ref); err != nil || sb.State != backend.StatePaused {
 		t.Errorf("Get = %+v, %v", sb, err)
 	}
-	if _, err := r.Connect(t.Context(), ref); err != nil {
+	// Whoever has only the session's id finds it by what is recorded, also after a
+	// restart, and the session gets no second sandbox.
+	r.Restart()
+	filter := backend.ListFilter{Config: "main", Session: "s"}
+	if list, err := r.List(t.Context(), filter); err != nil || len(list) != 1 || list[0].ID != ref.ID || list[0].State != backend.StatePaused {
+		t.Errorf("List = %+v, %v", list, err)
+	}
+	_, err := r.Create(t.Context(), remotetest.Spec("s"))
+	remotetest.Kind(t, "Create", err, backend.KindConflict, false)
+	sb, err := r.Connect(t.Context(), ref)
+	if err != nil {
 		t.Errorf("Connect: %v", err)
+	}
+	if _, traffic := r.Stand.Tokens(ref.ID); sb.Token != traffic || traffic == "" {
+		t.Error("Connect does not return the token that bindings keep")
+	}
+	r.Vanish(ref.ID)
+	if list, err := r.List(t.Context(), filter); err != nil || len(list) != 0 {
+		t.Errorf("after it ended: %+v, %v", list, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/internal/control"
@@ -157,10 +158,29 @@ func (c *config) list(ctx context.Context, op string, f backend.ListFilter) ([]b
 			all = append(all, sb)
 		}
 	}
-	if c.traits.TokenOnce {
+	if c.traits.LosesMetadata && f.Session != "" && !slices.ContainsFunc(all, f.Matches) {
+		all = append(all, c.unlisted(ctx, op, f.Session)...)
+	}
+	if f.Session == "" && f.Tenant == "" { // whoever asks for all is in no hurry
 		c.prune(ctx, seen)
 	}
 	return all, nil
+}
+
+// unlisted finds sandboxes of a session that a provider leaves out of its listings, by
+// what is recorded here.
+func (c *config) unlisted(ctx context.Context, op, session string) []backend.Sandbox {
+	var found []backend.Sandbox
+	for _, id := range c.records.older(time.Time{}) {
+		rec, ok := c.records.find(id)
+		if _, meta, _, ours := read(rec.Metadata); !ok || !ours || meta.Session != session || !c.Dialect.ValidID(id) {
+			continue
+		}
+		if sb, err := c.get(ctx, op, id); err == nil {
+			found = append(found, sb)
+		}
+	}
+	return found
 }
 
 // Records of sandboxes that ended by themselves are removed a few at a time, a day

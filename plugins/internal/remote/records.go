@@ -110,7 +110,8 @@ func (r *records) remove(id string) error {
 	return nil
 }
 
-// older returns the ids of records on file that were made before a moment.
+// older returns the ids of records on file that were made before a moment; the zero
+// time returns all.
 func (r *records) older(than time.Time) []string {
 	if r.dir == "" {
 		return nil
@@ -122,7 +123,7 @@ func (r *records) older(than time.Time) []string {
 	var ids []string
 	for _, e := range entries {
 		id, ok := trimSuffix(e.Name(), ".json")
-		if info, err := e.Info(); ok && err == nil && info.ModTime().Before(than) {
+		if info, err := e.Info(); ok && err == nil && (than.IsZero() || info.ModTime().Before(than)) {
 			ids = append(ids, id)
 		}
 	}

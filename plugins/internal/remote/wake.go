@@ -60,6 +60,8 @@ func (c *config) wake(ctx context.Context, op, id string, asleep bool) (backend.
 		case lookErr != nil && err != nil:
 			return backend.Sandbox{}, lookErr // both say so
 		case lookErr == nil && err == nil && sb.State == backend.StateRunning:
+			e, _ := c.data.Endpoint(id)
+			sb.Token = e.TrafficToken // descriptions do not hold it
 			if !asleep {
 				return sb, nil
 			}
