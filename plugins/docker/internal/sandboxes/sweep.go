@@ -14,17 +14,22 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
+// firstSweep is how long after the start the first sweep comes: what a process that
+// was killed left should not wait longer, and configs are open by then.
+const firstSweep = 5 * time.Second
+
 // keepSwept sweeps until the backend closes.
 func (b *Backend) keepSwept() {
-	tick := time.NewTicker(b.o.SweepEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(min(b.o.SweepEvery, firstSweep))
+	defer timer.Stop()
 	for {
 		select {
 		case <-b.life.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
 		b.sweep(b.life)
+		timer.Reset(b.o.SweepEvery)
 	}
 }
 
