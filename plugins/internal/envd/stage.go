@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"hash"
 	"io"
 
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/generic"
 )
 
 // stage uploads an input, and returns the mode that it gets.
@@ -39,54 +36,17 @@ func (r *run) stage(ctx context.Context, i int, in *backend.Input, staged string
 	return mode, err
 }
 
-// errDigest says that a source has other content than was asked for.
-var errDigest = errors.New("the file has changed")
-
-// copyFrom stages a file of another sandbox. Whatever is wrong with that one, it says
-// nothing about the sandbox of the run.
+// copyFrom stages a file of another sandbox.
 func (r *run) copyFrom(ctx context.Context, src *backend.CopySource, staged string) (uint32, error) {
 	from, e, err := r.c.ReadFile(ctx, backend.Ref{Config: r.spec.Config, ID: src.ID}, src.Path)
 	if err != nil {
-		return 0, r.aboutSource(src, err)
+		return 0, generic.CopyError(src, err)
 	}
 	defer from.Close()
-	v := &verified{r: &limited{r: from, left: r.c.opts.MaxFileBytes}, sum: sha256.New(), want: src.SHA256}
-	n, err := r.c.upload(ctx, r.op, r.spec.ID, staged, v)
+	n, err := r.c.upload(ctx, r.op, r.spec.ID, staged, generic.Verified(&limited{r: from, left: r.c.opts.MaxFileBytes}, src.SHA256))
 	r.result.Usage.BytesIn += n
-	if v.bad {
-		err = errDigest
-	}
 	if err != nil && !backend.ProvesGone(err) {
-		err = r.aboutSource(src, err)
+		err = generic.CopyError(src, err)
 	}
 	return cmp.Or(e.Mode, 0o644), err
-}
-
-func (r *run) aboutSource(src *backend.CopySource, err error) error {
-	kind := backend.KindOf(err)
-	if errors.Is(err, errDigest) || kind == backend.KindTerminal {
-		kind = backend.KindNotFound
-	}
-	e := r.c.fail(r.op, kind, "copy from %q: %s", src.Path, err)
-	e.Subject = backend.SubjectFile
-	return e
-}
-
-// verified fails at the end of content that is not what was wanted, so that it never
-// replaces anything.
-type verified struct {
-	r    io.Reader
-	sum  hash.Hash
-	want string
-	bad  bool
-}
-
-func (v *verified) Read(p []byte) (int, error) {
-	n, err := v.r.Read(p)
-	v.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && v.want != "" && hex.EncodeToString(v.sum.Sum(nil)) != v.want {
-		v.bad = true
-		return n, errDigest
-	}
-	return n, err
 }

@@ -51,24 +51,29 @@ func (r *run) placeFrom(ctx context.Context, i int, in *backend.Input) error {
 	return err
 }
 
-// errDigest says that a source has other content than was asked for.
-var errDigest = errors.New("the file has changed")
+// ErrDigest says that a source has other content than was asked for.
+var ErrDigest = errors.New("the file has changed")
 
-// copyFrom copies a file of another sandbox. Whatever is wrong with that one, it
-// says nothing about the sandbox of the run.
+// CopyError makes the error of an input that could not be copied from another sandbox.
+// Whatever is wrong with that one, it says nothing about the sandbox of the run.
+func CopyError(src *backend.CopySource, err error) *backend.Error {
+	kind := backend.KindOf(err)
+	if errors.Is(err, ErrDigest) || kind == backend.KindTerminal {
+		kind = backend.KindNotFound
+	}
+	e := backend.Errorf(kind, op, "copy from %q: %s", src.Path, err)
+	e.Subject = backend.SubjectFile
+	return e
+}
+
+// copyFrom copies a file of another sandbox.
 func (r *run) copyFrom(ctx context.Context, in *backend.Input) error {
 	src := in.CopyFrom
 	err := r.copyFile(ctx, in)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	kind := backend.KindOf(err)
-	if errors.Is(err, errDigest) || kind == backend.KindTerminal {
-		kind = backend.KindNotFound
-	}
-	e := backend.Errorf(kind, op, "copy from %q: %s", src.Path, err)
-	e.Subject = backend.SubjectFile
-	return e
+	return CopyError(src, err)
 }
 
 func (r *run) copyFile(ctx context.Context, in *backend.Input) error {
@@ -79,16 +84,21 @@ func (r *run) copyFile(ctx context.Context, in *backend.Input) error {
 	}
 	defer content.Close()
 	if src.SHA256 != "" && entry.SHA256 != "" && entry.SHA256 != src.SHA256 {
-		return errDigest
+		return ErrDigest
 	}
 	e, err := r.p.WriteFile(ctx, r.spec.Ref, in.Path, backend.WriteOptions{Mode: entry.Mode},
-		&verified{r: content, sum: sha256.New(), want: src.SHA256})
+		Verified(content, src.SHA256))
 	r.result.Usage.BytesIn += e.Size
 	return err
 }
 
-// verified fails at the end of content that is not what was wanted, so that it
-// never replaces anything.
+// Verified returns a reader that fails with ErrDigest at the end of content whose
+// SHA-256 is not want, lower-case hex, so that it never replaces anything. An empty
+// want is any.
+func Verified(r io.Reader, want string) io.Reader {
+	return &verified{r: r, sum: sha256.New(), want: want}
+}
+
 type verified struct {
 	r    io.Reader
 	sum  hash.Hash
@@ -99,7 +109,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.r.Read(p)
 	v.sum.Write(p[:n])
 	if errors.Is(err, io.EOF) && v.want != "" && hex.EncodeToString(v.sum.Sum(nil)) != v.want {
-		return n, errDigest
+		return n, ErrDigest
 	}
 	return n, err
 }
