@@ -290,7 +290,7 @@ func (r *running) execute(ctx context.Context, stdin io.Reader) error {
 			res.Stop, res.ExitCode, res.Message = stopExit, 127, err.Error()
 			break
 		}
-		then.explain(&out, r.lease)
+		then.explain(&out, r.lease, lim)
 		res.Stop, res.ExitCode, res.Message = out.stop, out.exit.Code, out.message
 		if out.stop != stopExit {
 			res.ExitCode = -1

@@ -66,8 +66,8 @@ type before struct{ oom, pids int64 }
 func measure() before { return before{kernel.OOMKills(), kernel.PidsRefused()} }
 
 // explain finds out why a command that ended by itself did so.
-func (b before) explain(o *outcome, l *Lease) {
-	_, _, killed := l.used()
+func (b before) explain(o *outcome, l *Lease, lim agentwire.Limits) {
+	cpu, _, killed := l.used()
 	switch {
 	case o.stop == stopExit && kernel.OOMKills() > b.oom && (killed > 0 || o.exit.Code == 128+int(unix.SIGKILL)):
 		o.stop, o.message = stopMemory, "the memory of the sandbox is used up"
@@ -78,7 +78,8 @@ func (b before) explain(o *outcome, l *Lease) {
 	case o.message == "" && o.exit.Code != 0 && full(files.DataDir):
 		o.message = "the disk of the sandbox is full"
 	}
-	if o.exit.Signal == unix.SIGXCPU && o.stop == stopExit {
+	// The kernel's own limit of one process, where the watch came too late.
+	if o.stop == stopExit && o.exit.Signal != 0 && lim.CPU > 0 && cpu >= lim.CPU {
 		o.stop, o.message = stopCPU, "the limit of processor time is used up"
 	}
 }
