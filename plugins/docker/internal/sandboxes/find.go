@@ -60,11 +60,8 @@ func (b *Backend) recordOf(ctx context.Context, op string, c *config, id string,
 	if r, ok := b.store.load(id); ok {
 		return r, nil
 	}
+	// The file, where there is one, is newer than the label.
 	r, ok := decodeRecord([]byte(labels[labelRecord]), id)
-	// The file is newer than the label where somebody moved the sandbox's end.
-	if ok && labels[labelOwner] == b.owner.installation {
-		return r, nil
-	}
 	ctx, cancel := engine.Short(ctx)
 	defer cancel()
 	filed, err := readRecord(ctx, c, id)

@@ -47,10 +47,11 @@ func (p *pool) keep(ctx context.Context) {
 	if p.c.set.Pool == 0 {
 		return
 	}
+	said := ""
 	for ctx.Err() == nil {
 		wait := freshness
-		if err := p.fill(ctx); err != nil && ctx.Err() == nil {
-			p.b.o.Log.Warn("no container waits for the next session", "config", p.c.id, "error", err)
+		said = p.report(ctx, p.fill(ctx), said)
+		if said != "" {
 			wait = refillPause
 		}
 		timer := time.NewTimer(wait)
@@ -61,6 +62,17 @@ func (p *pool) keep(ctx context.Context) {
 		}
 		timer.Stop()
 	}
+}
+
+// report says why the pool is not full, once for each reason, and returns what it said.
+func (p *pool) report(ctx context.Context, err error, said string) string {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return ""
+	case err.Error() != said:
+		p.b.o.Log.Warn("no container waits for the next session", "config", p.c.id, "error", err)
+	}
+	return err.Error()
 }
 
 // fill replaces what was made from something else and makes what is missing.

@@ -93,6 +93,9 @@ func (b *Backend) sweepOne(ctx context.Context, c *config, s container.Summary) 
 		return
 	}
 	x := b.known(s.ID)
+	if x != nil {
+		x.askAgent(ctx)
+	}
 	if x != nil && x.lastUse().After(r.Active) {
 		r.Active = x.lastUse()
 		_ = b.store.save(r) // for the next process
@@ -134,6 +137,20 @@ func (b *Backend) leaveNothing(c *config) {
 		if s.Labels[labelMaker] == b.owner.maker && isNew(s.Names) {
 			b.sweepNew(ctx, c, s)
 		}
+	}
+}
+
+// askAgent takes over what the agent knows of the last use, where it is connected: a
+// program that runs by itself is one.
+func (x *box) askAgent(ctx context.Context) {
+	cl, _ := x.current()
+	if cl == nil || !x.ready.Load() {
+		return
+	}
+	ctx, cancel := engine.Short(ctx)
+	defer cancel()
+	if used, err := cl.LastActive(ctx); err == nil && used.After(x.lastUse()) {
+		x.active.Store(min(used.UnixNano(), x.b.o.Now().UnixNano()))
 	}
 }
 
