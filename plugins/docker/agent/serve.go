@@ -19,19 +19,22 @@ import (
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/setup"
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/tree"
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/work"
+	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
 )
 
-const (
-	// launchers are ready for a program each.
-	launchers = 2
-	// threads are there before programs may use up what the container has.
-	threads = 16
-	// slots is how much is done with files at a time.
-	slots = threads / 2
-	// memory is what the agent's collector aims at: it shares with the programs.
-	memory = 96 << 20
-)
+// memory is what the agent's collector aims at: it shares with the programs.
+const memory = 96 << 20
+
+// sizes are how many launchers are ready for a program each, how many threads are there
+// before programs may use up what the container has, and how much is done with files at
+// a time. A container that may have few processes has fewer.
+func sizes() (launchers, threads, slots int) {
+	if all := kernel.PidsLimit(); all > 0 && all < 2*agentwire.MinPids {
+		return 1, 4, 2
+	}
+	return 2, 16, 8
+}
 
 // serveMain is the agent. It says "ready" on its stdout and closes it.
 func serveMain() error {
@@ -52,6 +55,7 @@ func serveMain() error {
 	if err := kernel.Confine(); err != nil {
 		return err
 	}
+	launchers, threads, slots := sizes()
 	kernel.Warm(threads)
 	build, err := setup.Build()
 	if err != nil {

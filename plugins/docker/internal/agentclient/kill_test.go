@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/docker/internal/agentclient"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -78,7 +79,7 @@ if os.fork() == 0:
 
 // TestForkBomb: the session and its agent live on.
 func TestForkBomb(t *testing.T) {
-	b, c := sandbox(t, options{pids: 128})
+	b, c := sandbox(t, options{pids: agentclient.MinPids})
 	for range 3 {
 		spec := script(`f() { f | f & f; }; f; sleep 1000`)
 		spec.Limits.Wall = time.Second
@@ -101,10 +102,10 @@ while True:
     except OSError: break
 print(n, flush=True)
 time.sleep(1000)"`)
-	spec.Limits.Wall, spec.Limits.Processes = 3*time.Second, 20
+	spec.Limits.Wall, spec.Limits.Processes = 3*time.Second, 10
 	res, h := run(t, c, spec)
-	if res.Stop != backend.StopTimeout || strings.TrimSpace(h.stdout.String()) != "19" {
-		t.Errorf("a limit of 20 processes: %+v, %q more were made", res, h.stdout.String())
+	if res.Stop != backend.StopTimeout || strings.TrimSpace(h.stdout.String()) != "9" {
+		t.Errorf("a limit of 10 processes: %+v, %q more were made", res, h.stdout.String())
 	}
 	goesOn(t, c)
 }

@@ -5,12 +5,18 @@ import (
 	"errors"
 	"io"
 	"strconv"
+
+	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 )
 
 // Capabilities are what the container needs beside none: SETPCAP only until the
 // agent has emptied the bounding set for itself and everything below it, the others
 // for as long as it runs.
 func Capabilities() []string { return []string{"KILL", "SETGID", "SETPCAP", "SETUID"} }
+
+// MinPids is how many processes and threads a container with an agent should be allowed at
+// the least.
+const MinPids = agentwire.MinPids
 
 // ProgramPath is where in a container the agent of a build belongs.
 func ProgramPath(build string) string { return "/.caisson/agent-" + build[:min(len(build), 16)] }

@@ -61,3 +61,7 @@ func ReadPreamble(r io.Reader) (Preamble, error) {
 		Protocol: int(binary.BigEndian.Uint16(rest)), Busy: rest[2] == 1, Build: hex.EncodeToString(rest[3:]),
 	}, nil
 }
+
+// MinPids is how many processes and threads a container should be allowed at the least:
+// with an agent, its relay and what the engine starts to reach it there are up to forty.
+const MinPids = 64
