@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -182,14 +181,14 @@ func (o Options) validate() error {
 
 func (o Options) cluster() bool { return o.Cluster || (o.Master == "" && len(o.Addrs) > 1) }
 
-// quiet ends the client library's own log, one for the whole process, which would repeat
-// every failure on stderr: they are returned as errors.
-var quiet = sync.OnceFunc(logging.Disable)
+// Silence ends the client library's own log, which is one for the whole process and
+// repeats on stderr what is returned as errors. It is for programs that use the library
+// for nothing else.
+func Silence() { logging.Disable() }
 
 // client makes the client. It connects when it is used. Whatever it does on its own is
 // bounded: one repetition of a step, each attempt within the step's context.
 func (o Options) client(opTimeout time.Duration) goredis.UniversalClient {
-	quiet()
 	pool := o.PoolSize
 	if pool == 0 {
 		pool = 16 * runtime.GOMAXPROCS(0)

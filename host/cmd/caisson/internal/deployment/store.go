@@ -51,6 +51,7 @@ func OpenStore(ctx context.Context, o Options) (*binding.Store, error) {
 			ro.Namespace = redis.DefaultNamespace + "." + o.File.Deployment
 		}
 		ro.Store = so
+		redis.Silence() // what it would say comes back as errors
 		return redis.New(ro)
 	default:
 		return binding.New(memory.NewEngine(memory.Options{}), so)
