@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
+	"github.com/caisson-run/caisson/host/session/binding/bindingtest"
 	"github.com/caisson-run/caisson/host/session/binding/redis"
 	"github.com/caisson-run/caisson/host/session/internal/account"
 	"github.com/caisson-run/caisson/internal/redistest"
@@ -161,6 +163,24 @@ func unjoin(err error) []error {
 		return list.Unwrap()
 	}
 	return nil
+}
+
+// A warm exec asks the store one step, which is one round trip to Redis.
+func TestWarmExecIsOneStep(t *testing.T) {
+	eachKind(t, func(t *testing.T, w *world) {
+		var steps []string
+		w.store = w.open(&bindingtest.Faulty{Engine: w.engine, Before: func(_ context.Context, op string) error {
+			steps = append(steps, op)
+			return nil
+		}})
+		m := w.manager()
+		mustExec(t, m, "s")
+		steps = nil
+		mustExec(t, m, "s")
+		if !slices.Equal(steps, []string{"State"}) {
+			t.Errorf("a warm exec asked for %v", steps)
+		}
+	})
 }
 
 // What a manager adds to a warm exec, beside the backend alone.

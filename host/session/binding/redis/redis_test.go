@@ -13,7 +13,10 @@ import (
 	"github.com/caisson-run/caisson/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	Silence()
+	goleak.VerifyTestMain(m)
+}
 
 // engine makes an engine that is closed with the test.
 func engine(t testing.TB, o Options) *Engine {
