@@ -50,6 +50,9 @@ func TestConformance(t *testing.T) {
 	cl := needEngine(t)
 	for _, way := range []string{"exec", "socket"} {
 		t.Run(way, func(t *testing.T) {
+			if testing.Short() && way != "exec" {
+				t.Skip("one way to the agent is enough in short mode")
+			}
 			sameContainers(t, cl)
 			h := kit
 			h.New = func(t *testing.T) (backend.Backend, json.RawMessage) {

@@ -202,10 +202,11 @@ func (l *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// MakeDir makes a directory and its parents.
+// MakeDir makes a directory and its parents. The two that every sandbox has are in
+// directories of root's: no program can have removed them.
 func (b *Box) MakeDir(ctx context.Context, p string) error {
 	const op = "MakeDir"
-	if err := checkPath(op, p); err != nil {
+	if err := checkPath(op, p); err != nil || p == backend.DataDir || p == backend.TmpDir {
 		return err
 	}
 	return b.script(ctx, op, p, `guard "$1/."

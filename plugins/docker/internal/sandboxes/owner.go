@@ -1,5 +1,3 @@
-//go:build unix
-
 package sandboxes
 
 import (
@@ -9,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // owner is who made a container. The installation is a data directory, which one
@@ -50,7 +47,7 @@ func claim(dir string) (*owner, error) {
 	if err != nil {
 		return nil, errors.New("the data directory cannot be written")
 	}
-	if err := syscall.Flock(int(o.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := tryLock(o.lock); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock this process's name: %w", err), o.lock.Close())
 	}
 	return o, nil
@@ -69,7 +66,7 @@ func (o *owner) lives(maker string) bool {
 		return !errors.Is(err, os.ErrNotExist) // in doubt it does
 	}
 	defer f.Close()
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if tryLock(f) != nil {
 		return true
 	}
 	_ = os.Remove(f.Name())
