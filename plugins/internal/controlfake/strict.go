@@ -121,6 +121,9 @@ func (s *Server) keyed(next http.HandlerFunc) http.HandlerFunc {
 				given = bearer
 			}
 		}
+		if s.o.APIKey != "" && given == "" {
+			s.violation("%s %s without a key", r.Method, r.URL.Path)
+		}
 		if s.o.APIKey != "" && given != s.o.APIKey {
 			s.refuse(w, http.StatusUnauthorized, "invalid API key")
 			return
