@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/caisson-run/caisson/plugins/internal/envd"
 	"github.com/caisson-run/caisson/plugins/internal/envdfake"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/backendtest"
@@ -18,6 +19,7 @@ func TestConformance(t *testing.T) {
 	}
 	for name, o := range map[string]options{
 		"e2b, binary": {style: envdfake.E2B},
+		"cube, JSON, old": {style: envdfake.Cube, machine: envdfake.Options{Version: "0.5.1"}, change: func(o *envd.Options) { o.JSON = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backendtest.Run(t, backendtest.Harness{

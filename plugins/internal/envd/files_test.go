@@ -191,7 +191,9 @@ func TestTooMuchToLookAt(t *testing.T) {
 		t.Errorf("too many: %+v, %v", got, err)
 	}
 	_, err = s.Walk(t.Context(), backend.WalkRequest{Ref: ref})
-	wantKind(t, "too many", err, backend.KindCapacity)
+	if kind := backend.KindOf(err); err == nil || kind != backend.KindCapacity && kind != backend.KindTimeout { // as long as a short call may take
+		t.Errorf("a walk of too many: %v", err)
+	}
 
 	ref = s.sandbox()
 	s.write(ref, data+"/small", "x")

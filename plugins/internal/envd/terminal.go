@@ -192,7 +192,8 @@ func (t *terminal) Read(p []byte) (int, error) {
 	}
 }
 
-// Write implements io.Writer. It waits while the program does not read.
+// Write implements io.Writer. It waits while the program does not read, and is
+// io.ErrClosedPipe once the program has ended.
 func (t *terminal) Write(p []byte) (int, error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -200,6 +201,9 @@ func (t *terminal) Write(p []byte) (int, error) {
 	for n < len(p) {
 		part := p[n:min(len(p), n+32<<10)]
 		if err := t.f.send(t.f.ctx, &processpb.ProcessInput{Input: &processpb.ProcessInput_Pty{Pty: part}}); err != nil {
+			if t.f.ctx.Err() != nil {
+				return n, io.ErrClosedPipe // it ended, or was closed, meanwhile
+			}
 			return n, t.f.c.explain(context.Background(), "OpenTerminal", backend.SubjectTerminal, t.f.b, err)
 		}
 		n += len(part)
