@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,20 @@ type Builder interface {
 	// Build starts building a template under a name, which is a new one or that of
 	// old, whose builds failed.
 	Build(ctx context.Context, op, name string, old *Built) (backend.Template, error)
+}
+
+var buildName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
+
+// CheckBuild checks what every provider's build says: a name that leaves room for
+// those of replacements, and an image.
+func CheckBuild(name, image string) error {
+	switch {
+	case !buildName.MatchString(name):
+		return errors.New("build.name: must have 1 to 100 of the characters a-z, 0-9, - and _")
+	case image == "":
+		return errors.New("build.image: is required")
+	}
+	return nil
 }
 
 // catalog returns a config and its builder.

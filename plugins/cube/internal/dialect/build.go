@@ -32,10 +32,7 @@ type build struct {
 	Desktop       bool     `json:"desktop"`
 }
 
-var (
-	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
-	diskForm = regexp.MustCompile(`^[1-9][0-9]{0,4}[MG]$`)
-)
+var diskForm = regexp.MustCompile(`^[1-9][0-9]{0,4}[MG]$`)
 
 // check reads what a config says and puts the name servers in order.
 func (b *build) check() error {
@@ -45,11 +42,10 @@ func (b *build) check() error {
 	if b.Disk == "" {
 		b.Disk = "1G"
 	}
+	if err := remote.CheckBuild(b.TemplateName, b.Image); err != nil {
+		return err
+	}
 	switch {
-	case !nameForm.MatchString(b.TemplateName):
-		return errors.New("build.name: must have 1 to 100 of the characters a-z, 0-9, - and _")
-	case b.Image == "":
-		return errors.New("build.image: is required")
 	case !diskForm.MatchString(b.Disk):
 		return errors.New("build.disk: must be a size such as 1G")
 	case b.CPUMillicores < 0 || b.MemoryMB < 0:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 
 	"github.com/caisson-run/caisson/plugins/internal/control"
@@ -25,17 +24,14 @@ type build struct {
 	MemoryMB     int      `json:"memory_mb"`
 }
 
-var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,99}$`)
-
 func (b *build) check() error {
-	switch {
-	case b == nil:
+	if b == nil {
 		return nil
-	case !nameForm.MatchString(b.TemplateName):
-		return errors.New("build.name: must have 1 to 100 of the characters a-z, 0-9, - and _")
-	case b.Image == "":
-		return errors.New("build.image: is required")
-	case b.CPUs < 0 || b.MemoryMB < 0 || b.MemoryMB > 0 && b.MemoryMB < 128:
+	}
+	if err := remote.CheckBuild(b.TemplateName, b.Image); err != nil {
+		return err
+	}
+	if b.CPUs < 0 || b.MemoryMB < 0 || b.MemoryMB > 0 && b.MemoryMB < 128 {
 		return errors.New("build: cpus must be positive and memory_mb at least 128")
 	}
 	return nil
