@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,7 +52,10 @@ type replicaSettings struct {
 	Named        bool
 }
 
-const replicaVariable = "CAISSON_TEST_REPLICA"
+const (
+	replicaVariable = "CAISSON_TEST_REPLICA"
+	replicaLease    = 3 * time.Second
+)
 
 // TestReplicaProcess is a replica.
 func TestReplicaProcess(t *testing.T) {
@@ -60,7 +64,7 @@ func TestReplicaProcess(t *testing.T) {
 		t.Skip("SKIP: it is the replica of other tests")
 	}
 	b := hostbackend.NewShared(o.Boxes, hostbackend.Shared{Named: o.Named, Delay: 10 * time.Millisecond})
-	store, err := redis.New(redis.Options{Addrs: []string{o.Redis}, Store: binding.Options{OpTimeout: time.Second, Lease: 3 * time.Second}})
+	store, err := redis.New(redis.Options{Addrs: []string{o.Redis}, Store: binding.Options{OpTimeout: time.Second, Lease: replicaLease}})
 	if err == nil {
 		err = b.OpenConfig(t.Context(), "main", json.RawMessage(`{}`))
 	}
@@ -375,8 +379,11 @@ func killReplicas(t *testing.T, named bool, seed uint64, points int, length time
 		for range 1 + random.IntN(3) {
 			time.Sleep(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
 			what := 1 + random.IntN(7)
+			if point%8 == 3 {
+				what = 8 + random.IntN(4)
+			}
 			k.strike(what)
-			when += fmt.Sprintf(" %d (%03b)", point, what)
+			when += fmt.Sprintf(" %d (%04b)", point, what)
 			point++
 			loads = append(loads, k.load(ctx, random.Uint64()))
 		}
@@ -397,8 +404,24 @@ func killReplicas(t *testing.T, named bool, seed uint64, points int, length time
 }
 
 // strike kills what the bits say, at once, and starts it again: replica 1, replica 2,
-// Redis, which forgets everything.
+// Redis, which forgets everything. The fourth bit freezes what it does not kill of the
+// first two for longer than a lease lasts, and lets it go on with whatever it was doing.
 func (k *killing) strike(what int) {
+	if what&8 != 0 {
+		var frozen []*process
+		for i, p := range k.replicas {
+			if what&(1<<i) == 0 {
+				frozen = append(frozen, p)
+				_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+			}
+		}
+		defer func() {
+			time.Sleep(replicaLease + replicaLease/3)
+			for _, p := range frozen {
+				_ = p.cmd.Process.Signal(syscall.SIGCONT)
+			}
+		}()
+	}
 	var killed sync.WaitGroup
 	for i, p := range k.replicas {
 		if what&(1<<i) != 0 {
