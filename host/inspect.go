@@ -125,11 +125,6 @@ func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 	return d, nil
 }
 
-// Inspect reads and verifies what lies in dir, starting nothing.
-func Inspect(dir string) PluginDetail {
-	return describe(inspect(dir, "", Trust{}))
-}
-
 // describe is what the manifest says.
 func describe(f found) PluginDetail {
 	d := PluginDetail{PluginStatus: f.status}

@@ -116,6 +116,16 @@ func (chain policies) admit(ctx context.Context, r policy.Request, d *Decision, 
 }
 
 func (p boundPolicy) ask(ctx context.Context, r policy.Request) (policy.Verdict, error) {
+	p.show(&r)
+	out, err := p.module.Call(ctx, wasm.OpAdmit, r.AppendJSON(nil), nil)
+	if err != nil {
+		return policy.Verdict{}, err
+	}
+	return policy.DecodeVerdict(out)
+}
+
+// show takes from r what the policy did not ask for.
+func (p boundPolicy) show(r *policy.Request) {
 	if !slices.Contains(p.needs, "code") {
 		r.Code = ""
 	}
@@ -125,9 +135,4 @@ func (p boundPolicy) ask(ctx context.Context, r policy.Request) (policy.Verdict,
 	if !slices.Contains(p.needs, "files") {
 		r.Files = nil
 	}
-	out, err := p.module.Call(ctx, wasm.OpAdmit, r.AppendJSON(nil), nil)
-	if err != nil {
-		return policy.Verdict{}, err
-	}
-	return policy.DecodeVerdict(out)
 }

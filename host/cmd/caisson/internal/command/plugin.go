@@ -18,10 +18,11 @@ import (
 func (a *app) pluginCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "plugin",
-		Usage: "look at plugins, and operate those of a running server",
+		Usage: "look at plugins, check and install them, and operate those of a running server",
 		Commands: []*cli.Command{
 			a.pluginListCommand(), a.pluginInspectCommand(), a.pluginLogsCommand(),
 			a.pluginSwapCommand(), a.pluginResetCommand(),
+			a.pluginLintCommand(), a.pluginVerifyCommand(), a.pluginInstallCommand(), a.conformCommand(),
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },
 	}

@@ -201,7 +201,7 @@ func (s settings) inspectFiles(ctx context.Context, name string) (host.PluginDet
 	if i < 0 {
 		return host.PluginDetail{}, fmt.Errorf("no plugin is called %q in %s", name, strings.Join(s.pluginDirs, ", "))
 	}
-	d := host.Inspect(list[i].Dir)
+	d := host.Lint(ctx, list[i].Dir, host.Trust{})
 	d.PluginStatus = list[i]
 	return d, nil
 }
