@@ -5,9 +5,9 @@
 //	wasm warm [LANGUAGE...]
 //	              compile the interpreters of the languages, or of those that come
 //	              with every installation, into the cache and exit
-//	wasm compile-interpreter LANGUAGE [low]
-//	              compile one into the cache, without haste if low, until the input
-//	              ends (it starts itself so; see package interp)
+//	wasm compile-interpreter LANGUAGE NICE
+//	              compile one into the cache, with a priority lower by NICE, until
+//	              the input ends (it starts itself so; see package interp)
 //	wasm transform-typescript
 //	              compile what comes in (it starts itself so; see package typescript)
 //	wasm run-shell-script
@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/embedded"
@@ -45,8 +46,8 @@ func main() {
 		backend.Serve(open)
 	case args[0] == "warm":
 		exit(warm(args[1:]))
-	case len(args) > 1 && args[0] == interp.CompileArg:
-		exit(compileInterpreter(args[1], slices.Contains(args[2:], interp.LowPriority)))
+	case len(args) == 3 && args[0] == interp.CompileArg:
+		exit(compileInterpreter(args[1], args[2]))
 	case len(args) == 1 && args[0] == typescript.HelperArg:
 		exit(typescript.Serve(os.Stdin, os.Stdout))
 	case len(args) == 1 && args[0] == shell.WorkerArg:
@@ -98,14 +99,18 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 
 // compileInterpreter is what the plugin starts another process for. That reads its
 // input, which lasts as long as the plugin wants the result.
-func compileInterpreter(language string, low bool) error {
+func compileInterpreter(language, nice string) error {
+	n, err := strconv.Atoi(nice)
+	if err != nil {
+		return err
+	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
-	if low {
+	if n > 0 {
 		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
-		lowerPriority()
+		lowerPriority(n)
 	}
 	return warm([]string{language})
 }

@@ -9,13 +9,13 @@ import (
 
 // lowerPriority leaves processors and memory to others: what this process does can
 // wait, or be done again. Where something is refused the rest helps.
-func lowerPriority() {
+func lowerPriority(nice int) {
 	// Each thread has a priority of its own, and gives it to those that it starts.
 	for before := -1; ; {
 		threads, _ := os.ReadDir("/proc/self/task")
 		for _, t := range threads {
 			if id, err := strconv.Atoi(t.Name()); err == nil {
-				_ = unix.Setpriority(unix.PRIO_PROCESS, id, 19)
+				_ = unix.Setpriority(unix.PRIO_PROCESS, id, nice)
 			}
 		}
 		if len(threads) == before {

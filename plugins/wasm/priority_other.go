@@ -5,4 +5,4 @@ package main
 import "syscall"
 
 // lowerPriority leaves processors to others.
-func lowerPriority() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19) }
+func lowerPriority(nice int) { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) }

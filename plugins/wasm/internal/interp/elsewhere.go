@@ -18,10 +18,14 @@ import (
 
 // CompileArg is the first argument with which this program is started to compile the
 // interpreter of the language that the second names, for the cache; see Config.Compile.
-const CompileArg = "compile-interpreter"
-
-// LowPriority is the third argument when nobody is waiting.
-const LowPriority = "low"
+// The third is one of the following, by which it lowers its priority: programs come
+// first, and other work of the machine does if nobody waits for the interpreter.
+const (
+	CompileArg  = "compile-interpreter"
+	NiceFirst   = "0"  // nothing can run before
+	NiceAwaited = "5"  // some program needs it
+	NiceAhead   = "19" // none does yet
+)
 
 // ErrCompiling: the process that was to compile an interpreter failed. A try after
 // CompilePause starts another.
@@ -43,6 +47,8 @@ type compiler struct {
 	dir     string // the cache
 	warn    func(error)
 	turn    chan struct{} // holds one element while a process runs
+	// patience is the constant; tests have less.
+	patience time.Duration
 
 	mu     sync.Mutex
 	failed map[string]failure // by language
@@ -58,16 +64,22 @@ func newCompiler(cfg Config) *compiler {
 	if len(cfg.Compile) == 0 || cfg.CacheDir == "" {
 		return nil
 	}
-	c := &compiler{command: cfg.Compile, env: cfg.CompileEnv, dir: cfg.CacheDir, warn: cfg.Warn, turn: make(chan struct{}, 1), failed: map[string]failure{}}
+	c := &compiler{command: cfg.Compile, env: cfg.CompileEnv, dir: cfg.CacheDir, warn: cfg.Warn, turn: make(chan struct{}, 1), patience: patience, failed: map[string]failure{}}
 	if c.warn == nil {
 		c.warn = func(error) {}
 	}
 	return c
 }
 
+// patience is how long a process that was started ahead may take once its interpreter
+// is awaited: on a machine that is busy with other things it might never get to its
+// end, so another takes its place.
+const patience = 45 * time.Second
+
 // compile has the interpreter of a language compiled. Without an error the cache may
-// still lack it, which is then to be compiled here.
-func (c *compiler) compile(ctx context.Context, language string, low bool) error {
+// still lack it, which is then to be compiled here. awaited is closed when somebody
+// needs the interpreter; nil means that nothing can run without it.
+func (c *compiler) compile(ctx context.Context, language string, awaited <-chan struct{}) error {
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
@@ -80,7 +92,14 @@ func (c *compiler) compile(ctx context.Context, language string, low bool) error
 	if f.err != nil && time.Since(f.at) < CompilePause {
 		return f.err
 	}
-	err := c.run(ctx, language, low)
+	err := c.ahead(ctx, language, awaited)
+	if errors.Is(err, errAwaited) {
+		nice := NiceAwaited
+		if awaited == nil {
+			nice = NiceFirst
+		}
+		err = c.run(ctx, language, nice)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -90,12 +109,43 @@ func (c *compiler) compile(ctx context.Context, language string, low bool) error
 	return err
 }
 
+var errAwaited = errors.New("somebody waits for the interpreter")
+
+// ahead compiles as long as nobody waits, or not for long; then it returns errAwaited.
+func (c *compiler) ahead(ctx context.Context, language string, awaited <-chan struct{}) error {
+	if awaited == nil {
+		return errAwaited
+	}
+	select {
+	case <-awaited:
+		return errAwaited
+	default:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-awaited:
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(c.patience)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel(errAwaited)
+		case <-ctx.Done():
+		}
+	}()
+	return c.run(ctx, language, NiceAhead)
+}
+
 // maxWords is how much of what the process says is kept.
 const maxWords = 2 << 10
 
 // run runs one process to its end. It ends with ctx, and with this process. The error
 // does not say what only the operator should see.
-func (c *compiler) run(ctx context.Context, language string, low bool) error {
+func (c *compiler) run(ctx context.Context, language, nice string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, compileTime, fmt.Errorf("it takes longer than %v", compileTime))
 	defer cancel()
 	// What a process leaves that is killed goes with this directory.
@@ -109,10 +159,7 @@ func (c *compiler) run(ctx context.Context, language string, low bool) error {
 			c.warn(err)
 		}
 	}()
-	args := append(append([]string(nil), c.command...), CompileArg, language)
-	if low {
-		args = append(args, LowPriority)
-	}
+	args := append(append([]string(nil), c.command...), CompileArg, language, nice)
 	p, words, release, err := c.start(args, tmp)
 	if err != nil {
 		c.warn(fmt.Errorf("compile %s within this process: %w", language, err))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ const (
 	asideFails  = "fail"
 	asideHangs  = "hang"
 	asideIdle   = "do nothing"
+	asideAhead  = "hang if nobody waits"
 	envEvidence = "CAISSON_TEST_EVIDENCE" // a directory with a file for each process
 )
 
@@ -43,6 +45,12 @@ func compileAside(args []string) int {
 	case asideHangs:
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 1
+	case asideAhead:
+		if args[1] == NiceAhead {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			return 1
+		}
+		return 0
 	case asideIdle:
 		return 0
 	}
@@ -139,7 +147,7 @@ func TestCompiledElsewhere(t *testing.T) {
 	started := processes(t, evidence)
 	for pid, text := range started {
 		lines := strings.Split(text, "\n")
-		if lines[0] != "js" || slices.Contains(lines, LowPriority) || strings.Contains(text, "SECRET") || len(lines) != 6 {
+		if lines[0] != "js" || lines[1] != NiceFirst || strings.Contains(text, "SECRET") || len(lines) != 7 {
 			t.Errorf("process %d: %q", pid, lines)
 		}
 	}
@@ -193,14 +201,14 @@ func TestFailureIsForgotten(t *testing.T) {
 		c := newCompiler(Config{Compile: []string{"/nonexistent"}, CacheDir: "/nonexistent"})
 		c.failed["js"] = failure{ErrCompiling, time.Now()}
 		time.Sleep(CompilePause - 1)
-		if err := c.compile(t.Context(), "js", false); !errors.Is(err, ErrCompiling) {
+		if err := c.compile(t.Context(), "js", nil); !errors.Is(err, ErrCompiling) {
 			t.Errorf("within the pause: %v", err)
 		}
-		if err := c.compile(t.Context(), "py", false); err != nil {
+		if err := c.compile(t.Context(), "py", nil); err != nil {
 			t.Errorf("another language: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if err := c.compile(t.Context(), "js", false); err != nil {
+		if err := c.compile(t.Context(), "js", nil); err != nil {
 			t.Errorf("after the pause: %v", err)
 		}
 	})
@@ -209,6 +217,9 @@ func TestFailureIsForgotten(t *testing.T) {
 // Where no process can be started the interpreter is compiled here.
 func TestCompiledHereAfterAll(t *testing.T) {
 	need(t, "node")
+	if testing.Short() {
+		t.Skip("it compiles an interpreter once more")
+	}
 	warned := 0
 	e, _ := aside(t, asideIdle, func(error) { warned++ })
 	e.compiler.command = []string{"/nonexistent"}
@@ -216,6 +227,38 @@ func TestCompiledHereAfterAll(t *testing.T) {
 	s.expect(s.runOn(e, s.program("node", "main.js", "console.log(1)")), 0, "1\n", "")
 	if warned != 1 {
 		t.Errorf("%d warnings", warned)
+	}
+}
+
+// A process that was started ahead and does not get to its end gives way to another
+// once somebody waits.
+func TestAwaitedCompiling(t *testing.T) {
+	e, evidence := aside(t, asideAhead, func(err error) { t.Error(err) })
+	if err := os.MkdirAll(e.cfg.CacheDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e.compiler.patience = 10 * time.Millisecond
+	awaited, done := make(chan struct{}), make(chan error)
+	go func() { done <- e.compiler.compile(context.Background(), "rb", awaited) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for len(processes(t, evidence)) == 0 {
+		<-tick.C
+	}
+	close(awaited)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	var nice []string
+	for _, text := range processes(t, evidence) {
+		nice = append(nice, strings.Split(text, "\n")[1])
+	}
+	sort.Strings(nice)
+	if want := []string{NiceAhead, NiceAwaited}; !slices.Equal(nice, want) {
+		t.Errorf("processes of priorities %q, want %q", nice, want)
+	}
+	if err := e.compiler.compile(context.Background(), "rb", awaited); err != nil || len(processes(t, evidence)) != 3 {
+		t.Errorf("when somebody waits already: %v, %d processes", err, len(processes(t, evidence)))
 	}
 }
 

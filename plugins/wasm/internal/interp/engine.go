@@ -123,9 +123,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	for pack := range build {
-		e.loads[pack] = &load{}
+		e.loads[pack] = newLoad()
 	}
-	e.loads[shellPack] = &load{}
+	e.loads[shellPack] = newLoad()
 	return e, nil
 }
 
@@ -221,6 +221,7 @@ func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 		return Result{}, err
 	}
 	defer e.runs.Done()
+	e.needs(c.pack)
 	in, err := e.interpreter(ctx, c.pack)
 	if err != nil {
 		return Result{}, err

@@ -34,11 +34,17 @@ type warmer interface {
 // load is how far one interpreter is. Success is kept; after a failure the next
 // caller tries again.
 type load struct {
+	// awaited is closed when a program needs the interpreter for the first time.
+	awaited chan struct{}
+	needed  sync.Once
+
 	mu       sync.Mutex
 	ready    interpreter
 	building chan struct{} // closed when the attempt under way is over; nil if none is
 	err      error         // of the last attempt
 }
+
+func newLoad() *load { return &load{awaited: make(chan struct{})} }
 
 // get returns the interpreter if it is ready, nil if not.
 func (l *load) get() interpreter {
@@ -68,6 +74,7 @@ func (e *Engine) Prepare(ctx context.Context, name string) error {
 	if wait <= 0 {
 		wait = defaultPrepareWait
 	}
+	e.needs(c.pack)
 	bounded, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("waited %v; try again later", wait))
 	defer cancel()
 	in, err := e.interpreter(bounded, c.pack)
@@ -77,6 +84,12 @@ func (e *Engine) Prepare(ctx context.Context, name string) error {
 		}
 	}
 	return err
+}
+
+// needs notes that a program needs the interpreter of a pack.
+func (e *Engine) needs(pack string) {
+	l := e.loads[pack]
+	l.needed.Do(func() { close(l.awaited) })
 }
 
 // interpreter returns the compiled interpreter of a pack. Whoever comes first begins
@@ -142,13 +155,17 @@ func (e *Engine) attempt(pack string) (interpreter, error) {
 
 // hostFor returns what the interpreter of a pack is given: its code comes from another
 // process. Nobody runs anything before the core is ready, so that may have all there
-// is; the others take what programs leave.
+// is; the others take what is left.
 func (e *Engine) hostFor(pack string) machine.Host {
 	host := e.host
 	if e.compiler != nil {
 		i := slices.IndexFunc(commands, func(c command) bool { return c.pack == pack })
+		awaited := e.loads[pack].awaited
+		if e.core(pack) {
+			awaited = nil
+		}
 		host.Cache.Elsewhere = func(ctx context.Context) error {
-			return e.compiler.compile(ctx, commands[i].language, !e.core(pack))
+			return e.compiler.compile(ctx, commands[i].language, awaited)
 		}
 	}
 	return host

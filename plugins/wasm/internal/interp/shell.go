@@ -55,6 +55,7 @@ func (e *Engine) runWithin(ctx context.Context, p guest.Program) (guest.Result, 
 	if err != nil || c.pack == shellPack {
 		return guest.Result{}, errors.New("command not found")
 	}
+	e.needs(c.pack)
 	in, err := e.interpreter(ctx, c.pack)
 	if errors.Is(err, ErrPreparing) {
 		return guest.Result{}, ErrPreparing
