@@ -73,9 +73,9 @@ func TestOfferingFollowsItsConfig(t *testing.T) {
 		time.Sleep(offerRetry)
 		expect(2, "py", "js")
 		p.answer(true, nil, "py")
-		time.Sleep(offerKept - 1)
+		time.Sleep(offerKept - time.Nanosecond)
 		expect(2, "py", "js")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(3, "py")
 		// What was known stays while the backend does not say.
 		p.answer(false, errors.New("engine is down"))

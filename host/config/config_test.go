@@ -76,6 +76,19 @@ func TestExamples(t *testing.T) {
 		}
 		checked++
 		for _, b := range f.Backends {
+			members := map[string]any{}
+			if len(b.Config) > 0 {
+				if err := json.Unmarshal(b.Config, &members); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name := range b.Secrets {
+				members[name] = "what is in the file or variable"
+			}
+			whole, err := json.Marshal(members)
+			if err != nil {
+				t.Fatal(err)
+			}
 			text, err := os.ReadFile(filepath.Join("../../plugins", b.Plugin, manifest.FileName))
 			if err != nil {
 				t.Fatal(err)
@@ -84,7 +97,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.CompleteConfig(b.Config); err != nil {
+			if _, err := m.CompleteConfig(whole); err != nil {
 				t.Errorf("%s: backend %s: %v", path, b.ID, err)
 			}
 		}
