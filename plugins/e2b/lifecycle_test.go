@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -302,7 +304,18 @@ func TestPorts(t *testing.T) {
 	if err != nil {
 		t.Fatalf("DialPort: %v", err)
 	}
-	_ = conn.Close()
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if body, _ := io.ReadAll(reply.Body); reply.StatusCode != http.StatusOK || string(body) != "here" {
+		t.Errorf("the port answers %d %q", reply.StatusCode, body)
+	}
 	_, traffic := r.Stand.Tokens(ref.ID)
 	if traffic == "" {
 		t.Fatal("the fake issued no traffic token: the test shows nothing")
@@ -361,5 +374,37 @@ func TestWarmConnect(t *testing.T) {
 	r.Park(ref.ID)
 	if control, daemon := calls(true); control != 2 || daemon == 0 {
 		t.Errorf("waking a sandbox makes %d calls, and %d to its daemon", control, daemon)
+	}
+}
+
+// TestAmbiguousGateway: the gateway says "not found" of what is paused, of what is gone
+// and, for a moment, of what runs. The control plane decides, and only its word counts.
+func TestAmbiguousGateway(t *testing.T) {
+	r := rig(t, nil)
+	lost := envdfake.Fault{Status: 502, Body: `{"sandboxId":"x","message":"The sandbox was not found","code":502}`, Times: -1}
+	for name, c := range map[string]struct {
+		do   func(backend.Ref)
+		kind backend.Kind
+		gone bool
+	}{
+		"running": {func(backend.Ref) {}, backend.KindUnavailable, false},
+		"paused":  {func(ref backend.Ref) { r.Park(ref.ID) }, backend.KindConflict, false},
+		"gone":    {func(ref backend.Ref) { r.Vanish(ref.ID) }, backend.KindNotFound, true},
+		"unknown": {func(ref backend.Ref) {
+			r.Script.Add(at("GET", sandboxPath(ref, ""), withTimes(apiError(500, "sandbox not found"), -1)))
+		}, backend.KindUnavailable, false},
+		"wrong key": {func(ref backend.Ref) {
+			r.Script.Add(at("GET", sandboxPath(ref, ""), withTimes(apiError(401, "bad key"), -1)))
+		}, backend.KindUnavailable, false}, // nobody could be asked: what the gateway said stays
+	} {
+		t.Run(name, func(t *testing.T) {
+			ref := r.Make("s-" + name)
+			r.GatewayScript.Add(lost)
+			defer r.GatewayScript.Clear()
+			defer r.Script.Clear()
+			c.do(ref)
+			_, err := r.Stat(t.Context(), ref, "/mnt/data")
+			remotetest.Kind(t, "Stat", err, c.kind, c.gone)
+		})
 	}
 }
