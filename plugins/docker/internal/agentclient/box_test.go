@@ -118,6 +118,7 @@ func newBox(t testing.TB, o options) *box {
 	ctx := t.Context()
 	yes := true
 	host := &container.HostConfig{
+		Runtime: os.Getenv("CAISSON_TEST_DOCKER_RUNTIME"), // empty is the engine's own
 		CapDrop: []string{"ALL"}, CapAdd: agentclient.Capabilities(), SecurityOpt: []string{"no-new-privileges"}, Init: &yes,
 		LogConfig: container.LogConfig{Type: "none"},
 		Resources: container.Resources{Memory: o.memory, MemorySwap: o.memory, PidsLimit: &o.pids},

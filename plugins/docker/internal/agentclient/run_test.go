@@ -1,6 +1,7 @@
 package agentclient_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ func TestRun(t *testing.T) {
 	}
 	spec := script("echo hello; echo oops >&2; pwd; echo made > made.txt; id -u; id -G; umask; grep -E 'Cap|NoNew' /proc/self/status; exit 4")
 	res, h := run(t, c, spec)
+	if lines := strings.Split(h.stdout.String(), "\n"); len(lines) < 5 || lines[2] != strconv.Itoa(a.UID) || lines[3] != strconv.Itoa(a.GID) || lines[4] != "0002" {
+		t.Errorf("a program's user, groups and umask are not %d, %d and 0002: %q", a.UID, a.GID, lines)
+	}
 	if res.Stop != backend.StopExit || res.ExitCode != 4 || h.stderr.String() != "oops\n" || !strings.HasPrefix(h.stdout.String(), "hello\n/mnt/data\n") {
 		t.Errorf("result %+v, stdout %q, stderr %q", res, h.stdout.String(), h.stderr.String())
 	}

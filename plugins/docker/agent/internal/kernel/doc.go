@@ -6,6 +6,6 @@
 //
 // The agent is user 0 without the capabilities that make user 0 special to files. It
 // never touches what programs own as user 0: it takes their user id for that
-// (setfsuid, of one thread), so that nothing which a program arranges, by links,
+// (as the effective one, of one thread), so that nothing which a program arranges, by links,
 // renames or races, leads it to anything that the program could not do itself.
 package kernel

@@ -120,7 +120,14 @@ func ReadProcess(pid int) (Process, bool) {
 			p.Threads, _ = strconv.Atoi(f[1])
 		}
 	}
-	return p, p.UID >= 0
+	if p.UID < 0 { // gVisor does not say it there
+		var st unix.Stat_t
+		if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
+			return Process{}, false
+		}
+		p.UID = int(st.Uid)
+	}
+	return p, true
 }
 
 // ProcessCPU returns the processor time of a process itself, exactly.

@@ -9,34 +9,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As calls fn with the user and the group that the kernel checks for files set to uid and
-// gid. fn does everything it does to files in the calling goroutine. fn may call As.
+// As calls fn as the effective user uid and group gid, without capabilities unless uid is
+// 0. The real and saved ids stay 0: they are the way back, and what decides who may signal
+// this process. fn does everything in the calling goroutine; it may call As.
+//
+// It is not setfsuid, which gVisor does not have.
 func As(uid, gid int, fn func() error) error {
 	runtime.LockOSThread()
-	oldUID, oldGID := fsid(unix.SYS_SETFSUID), fsid(unix.SYS_SETFSGID)
-	set := func(uid, gid int) bool {
-		// The group first, as long as this thread may.
-		_, _, _ = unix.RawSyscall(unix.SYS_SETFSGID, uintptr(gid), 0, 0)
-		_, _, _ = unix.RawSyscall(unix.SYS_SETFSUID, uintptr(uid), 0, 0)
-		return fsid(unix.SYS_SETFSUID) == uid && fsid(unix.SYS_SETFSGID) == gid
-	}
+	oldUID, oldGID := effective()
 	restored := false
 	defer func() {
-		if restored = set(oldUID, oldGID); restored {
+		if restored = become(oldUID, oldGID); restored {
 			runtime.UnlockOSThread()
 		}
 		// Else the thread stays locked and ends with its goroutine.
 	}()
-	if !set(uid, gid) {
+	if !become(uid, gid) {
 		return fmt.Errorf("cannot act as user %d, group %d: is CAP_SETUID or CAP_SETGID missing?", uid, gid)
 	}
 	return fn()
 }
 
-// fsid returns the calling thread's id; setting an impossible one changes nothing.
-func fsid(call uintptr) int {
-	id, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0)
-	return int(uint32(id))
+func effective() (uid, gid int) {
+	u, _, _ := unix.RawSyscall(unix.SYS_GETEUID, 0, 0, 0)
+	g, _, _ := unix.RawSyscall(unix.SYS_GETEGID, 0, 0, 0)
+	return int(u), int(g)
+}
+
+// become changes the effective ids of this thread, by way of user 0, who alone may.
+func become(uid, gid int) bool {
+	const keep = ^uintptr(0)
+	_, _, _ = unix.RawSyscall(unix.SYS_SETRESUID, keep, 0, keep)
+	_, _, _ = unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep)
+	_, _, _ = unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(uid), keep)
+	u, g := effective()
+	return u == uid && g == gid
 }
 
 // Capabilities of the agent and of nothing else.
@@ -53,7 +60,7 @@ const (
 // Confine gives up everything but what the agent needs, for every thread and for what it
 // will start: the bounding set, ambient capabilities, supplementary groups, new privileges and being traced. It fails unless all of that is so.
 func Confine() error {
-	if err := unix.Setgroups(nil); err != nil {
+	if err := allThreads(unix.SYS_SETGROUPS, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up supplementary groups: %w", err)
 	}
 	if err := allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -106,14 +107,9 @@ func (k *Killer) KillAll(uid int, patience time.Duration, woken <-chan struct{})
 // Alive reports whether any process, dead ones that nobody waited for included, has the
 // real user id uid.
 func Alive(uid int) bool {
-	_, _, errno := unix.RawSyscall(unix.SYS_GETPRIORITY, unix.PRIO_USER, uintptr(uid), 0)
-	switch errno {
-	case 0:
-		return true
-	case unix.ESRCH:
-		return false
+	if asksByUser() {
+		return priority(uid) == 0
 	}
-	// This kernel does not know; ask for each.
 	for _, p := range Processes() {
 		if p.UID == uid {
 			return true
@@ -121,6 +117,18 @@ func Alive(uid int) bool {
 	}
 	return false
 }
+
+func priority(uid int) unix.Errno {
+	_, _, errno := unix.RawSyscall(unix.SYS_GETPRIORITY, unix.PRIO_USER, uintptr(uid), 0)
+	return errno
+}
+
+// asksByUser reports whether the kernel knows which users have processes. gVisor says
+// that everybody has.
+var asksByUser = sync.OnceValue(func() bool {
+	const nobody = 1<<31 - 7
+	return priority(nobody) == unix.ESRCH && priority(os.Getuid()) == 0
+})
 
 // RemoveIPC removes System V shared memory, message queues and semaphores of a user,
 // which outlive the processes that made them.

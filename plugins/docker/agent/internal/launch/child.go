@@ -124,6 +124,7 @@ func become(s *Spec, fds []int) *Error {
 		check("terminal", unix.IoctlSetInt(0, unix.TIOCSCTTY, 0))
 	}
 	unix.Umask(0o002)
+	check("groups", unix.Setgroups(nil))
 	check("group", raw(unix.SYS_SETRESGID, s.GID))
 	check("user", raw(unix.SYS_SETRESUID, s.UID))
 	check("capabilities", dropCaps())

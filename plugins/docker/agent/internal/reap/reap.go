@@ -51,9 +51,11 @@ type Reaper struct {
 }
 
 // New makes the process the one that orphans below it are given to, and starts waiting,
-// for as long as the process lives.
+// for as long as the process lives. Where there is no such thing (older gVisor), process 1
+// waits for orphans, and what they used is not known.
 func New(ended func(Exit)) (*Reaper, error) {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return nil, fmt.Errorf("become the reaper of what is below: %w", err)
 	}
 	r := &Reaper{ended: ended, children: make(map[int]*Child), started: make(chan struct{}, 1)}
