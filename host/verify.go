@@ -269,7 +269,7 @@ func policySamples(needs []string) []sample {
 	}
 	out := make([]sample, len(requests))
 	for i, r := range requests {
-		r.Config, r.Limits, r.CodeBytes = "wasm", limits, int64(len(r.Code))
+		r.Config, r.Limits, r.CodeBytes = "default", limits, int64(len(r.Code))
 		if r.Network == "" {
 			r.Network = "none"
 		}
