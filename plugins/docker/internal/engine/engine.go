@@ -61,7 +61,7 @@ func Open(at settings.Endpoint) (*Engine, error) {
 	}
 	// The transport dials by itself, so that streams are set up by the same rules as
 	// calls, end with their context, and no proxy of the environment is asked.
-	t := &http.Transport{DialContext: dial, MaxIdleConns: 32, MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second}
+	t := &http.Transport{DialContext: telling(dial), MaxIdleConns: 32, MaxIdleConnsPerHost: 32, IdleConnTimeout: 30 * time.Second}
 	e := &Engine{host: host, http: t, agreement: make(chan struct{}, 1)}
 	var err error
 	if e.before, err = e.client(oldest); err != nil {
@@ -126,6 +126,17 @@ func (e *Engine) agree(engines string) {
 func (e *Engine) Close() { e.http.CloseIdleConnections() }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// telling tells whoever the context names of the connection.
+func telling(dial dialer) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if h, ok := ctx.Value(holder{}).(*held); ok && err == nil {
+			h.hold(conn)
+		}
+		return conn, err
+	}
+}
 
 func dialUnix(path string) dialer {
 	d := net.Dialer{Timeout: dialTimeout}

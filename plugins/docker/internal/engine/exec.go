@@ -116,33 +116,51 @@ func (e *Engine) attach(ctx context.Context, cmd Command, tty bool) (string, *St
 	if err != nil {
 		return "", nil, err
 	}
-	type attached struct {
-		s   *Stream
-		err error
+	// The client dials with its context, and then waits without it.
+	var conn held
+	stop := context.AfterFunc(short, conn.close)
+	resp, err := e.Client(ctx).ContainerExecAttach(context.WithValue(short, holder{}, &conn), made.ID, container.ExecAttachOptions{Tty: tty})
+	if !stop() && err == nil {
+		resp.Close()
+		err = context.DeadlineExceeded
 	}
-	done := make(chan attached, 1)
-	go func() {
-		// The client does not end the exchange with its context.
-		resp, err := e.Client(short).ContainerExecAttach(short, made.ID, container.ExecAttachOptions{Tty: tty})
-		if err != nil {
-			done <- attached{err: err}
-			return
-		}
-		done <- attached{s: &Stream{conn: resp.Conn, r: resp.Reader, closer: resp.CloseWrite}}
-	}()
-	select {
-	case a := <-done:
-		return made.ID, a.s, a.err
-	case <-short.Done():
-		go func() {
-			if a := <-done; a.s != nil {
-				a.s.Close()
-			}
-		}()
-		if ctx.Err() != nil {
-			return "", nil, ctx.Err()
-		}
+	switch {
+	case ctx.Err() != nil:
+		return "", nil, ctx.Err()
+	case short.Err() != nil:
 		return "", nil, fmt.Errorf("start a command: %w", context.DeadlineExceeded)
+	case err != nil:
+		return "", nil, err
+	}
+	return made.ID, &Stream{conn: resp.Conn, r: resp.Reader, closer: resp.CloseWrite}, nil
+}
+
+// holder is the key under which a context carries who is told of the connection that is
+// dialled with it.
+type holder struct{}
+
+// held closes a connection when its time is over.
+type held struct {
+	mu     sync.Mutex
+	conn   net.Conn
+	closed bool
+}
+
+func (h *held) hold(conn net.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conn = conn
+	if h.closed {
+		_ = conn.Close()
+	}
+}
+
+func (h *held) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.conn != nil {
+		_ = h.conn.Close()
 	}
 }
 
