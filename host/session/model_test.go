@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -46,12 +45,6 @@ type model struct {
 }
 
 // planted is a bug for the model to find.
-type planted struct {
-	engine   func(binding.Engine) binding.Engine
-	provider func(op string) error
-	exists   bool // nothing exists
-}
-
 type fault struct {
 	late bool
 	err  error
@@ -443,112 +436,8 @@ func (m *model) forget(k binding.Key) {
 func TestModel(t *testing.T) { rapid.Check(t, func(t *rapid.T) { runModel(t, planted{}) }) }
 
 // The model finds what it is there to find.
-func TestModelFindsPlantedBugs(t *testing.T) {
-	for name, plant := range map[string]planted{
-		"nobody is excluded and bindings are replaced": {engine: func(e binding.Engine) binding.Engine { return overwriting{&openLocks{Engine: e}} }},
-		"bindings are never deleted":                   {engine: func(e binding.Engine) binding.Engine { return unmatched{e} }},
-		"the provider calls the living gone": {provider: func(op string) error {
-			if op == "Connect" {
-				return account.Gone()
-			}
-			return nil
-		}},
-		"no session exists": {exists: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if !fails(name, func(t rapid.TB) { rapid.Check(t, func(t *rapid.T) { runModel(t, plant) }) }) {
-				t.Error("the model did not notice")
-			}
-		})
-	}
-}
-
 // openLocks gives every lock to whoever asks.
-type openLocks struct {
-	binding.Engine
-	mu   sync.Mutex
-	last binding.Fence
-}
-
-func (e *openLocks) Lock(context.Context, binding.Key, string, time.Duration) (binding.Fence, time.Duration, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last++
-	return e.last, 0, nil
-}
-
-func (e *openLocks) Renew(context.Context, binding.Key, binding.Lease, string, time.Duration) (bool, error) {
-	return true, nil
-}
-
-func (e *openLocks) Create(ctx context.Context, b binding.Binding, _ binding.Fence) (bool, error) {
-	return e.Engine.Create(ctx, b, 0)
-}
-
-func (e *openLocks) DeleteIfMatch(ctx context.Context, key binding.Key, provider, sandbox string, _ binding.Fence) (bool, error) {
-	return e.Engine.DeleteIfMatch(ctx, key, provider, sandbox, 0)
-}
-
 // overwriting replaces whatever is bound.
-type overwriting struct{ binding.Engine }
-
-func (e overwriting) Create(ctx context.Context, b binding.Binding, f binding.Fence) (bool, error) {
-	st, err := e.Engine.State(ctx, b.Key, binding.Keep)
-	if err == nil && st.Bound {
-		_, err = e.Engine.DeleteIfMatch(ctx, b.Key, st.Binding.Provider, st.Binding.Sandbox, f)
-	}
-	if err != nil {
-		return false, err
-	}
-	return e.Engine.Create(ctx, b, f)
-}
-
 // unmatched never deletes a binding.
-type unmatched struct{ binding.Engine }
-
-func (e unmatched) DeleteIfMatch(context.Context, binding.Key, string, string, binding.Fence) (bool, error) {
-	return false, nil
-}
-
 // fails reports whether a test would fail.
-func fails(name string, f func(rapid.TB)) bool {
-	r := &recorder{name: name}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(r)
-	}()
-	<-done
-	return r.Failed()
-}
-
 // recorder is a test that may fail.
-type recorder struct {
-	name   string
-	mu     sync.Mutex
-	failed bool
-}
-
-func (*recorder) Helper()                 {}
-func (r *recorder) Name() string          { return r.name }
-func (*recorder) Log(...any)              {}
-func (*recorder) Logf(string, ...any)     {}
-func (*recorder) Skip(...any)             { runtime.Goexit() }
-func (*recorder) Skipf(string, ...any)    { runtime.Goexit() }
-func (*recorder) SkipNow()                { runtime.Goexit() }
-func (r *recorder) Error(...any)          { r.Fail() }
-func (r *recorder) Errorf(string, ...any) { r.Fail() }
-func (r *recorder) Fatal(...any)          { r.FailNow() }
-func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
-func (r *recorder) FailNow()              { r.Fail(); runtime.Goexit() }
-func (r *recorder) Fail() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-
-func (r *recorder) Failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
