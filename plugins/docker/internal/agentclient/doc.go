@@ -36,7 +36,14 @@
 // user id of its own out of 20000 to 59999; foreground runs of one session, which
 // follow each other, have the same one. Programs have no capability, cannot get any,
 // and see what Options.Env holds and what the request adds. Files that programs and
-// the host make can be read and written by every later run.
+// the host make can be read and written by every later run: on disk the group has what
+// the owner has, and modes are reported without that. What belongs to another user than
+// a program's own, because a terminal or a detached run made it, it cannot chmod.
+//
+// The session's user id is chosen at random when the first agent starts, and stays: the
+// kernel counts a user's processes in all containers of a machine together.
+//
+// Older releases of gVisor give the agent no orphans: what those used is not accounted.
 //
 // Everything that goes wrong is a *backend.Error of backend.PlaneData, which proves
 // nothing about the sandbox; ErrLost is in its chain where the connection broke.
