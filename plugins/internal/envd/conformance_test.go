@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		need(t, "python3 is missing: %v", err)
 	}
 	for name, o := range map[string]options{
-		"e2b, binary": {style: envdfake.E2B},
+		"e2b, binary":     {style: envdfake.E2B},
 		"cube, JSON, old": {style: envdfake.Cube, machine: envdfake.Options{Version: "0.5.1"}, change: func(o *envd.Options) { o.JSON = true }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -314,6 +314,11 @@ func TestHostileEnvironment(t *testing.T) {
 				t.Errorf("%s: %q=%q did not reach the program:\n%s", what, k, v, stdout)
 			}
 		}
+		for _, want := range []string{"b'n'=b'nonce'", "b'inner'=b'echo evil'", "b'IFS'=b'/mnt'", "b'-u'=b'PATH'"} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: not %s", what, want)
+			}
+		}
 		if strings.Contains(strings.ReplaceAll(stdout, "evil.sh", ""), "evil\n") || strings.Contains(stderr, "evil") {
 			t.Errorf("%s: something obeyed: %q, %q", what, stdout, stderr)
 		}
