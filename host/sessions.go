@@ -206,7 +206,7 @@ func (h *Host) Sweep(ctx context.Context) (SweepReport, error) {
 		ran, err := reaper.Alone(ctx, h.keeping.store, fmt.Sprintf("%s %s %s", h.o.Deployment, config, node), func(ctx context.Context) error {
 			ended, err := h.keeping.minted.SweepConfig(ctx, config)
 			r.Sessions.Add(ended)
-			reaped, reapErr := h.keeping.reaper.SweepConfigs(ctx, config)
+			reaped, reapErr := h.keeping.reaper.SweepConfig(ctx, config, ended.Managed > 0 || err != nil)
 			r.Sandboxes.Add(reaped)
 			return errors.Join(err, reapErr)
 		})

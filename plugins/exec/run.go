@@ -219,7 +219,7 @@ func (i *Interpreter) turn(ctx context.Context, c *call) (release func(), err er
 func (i *Interpreter) discard(ctx context.Context, c *call, s session.Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	if err := s.Backend.Delete(ctx, s.Sandbox.Ref); err != nil {
+	if err := i.host.Sessions().Discard(ctx, s); err != nil {
 		c.log.Warn("an unused session is left to its clocks", "session", s.ID, "error", err)
 	}
 }

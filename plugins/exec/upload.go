@@ -280,7 +280,7 @@ func (u *upload) close(ctx context.Context) {
 	if u.at != nil && !u.kept {
 		var err error
 		if u.fresh {
-			err = u.at.Backend.Delete(ctx, u.at.Sandbox.Ref)
+			err = u.d.host.Sessions().Discard(ctx, u.at.Session)
 		}
 		for _, p := range u.made {
 			err = errors.Join(err, u.at.Backend.Remove(ctx, u.at.Sandbox.Ref, p))

@@ -193,7 +193,7 @@ func TestManagedSandboxesAreNotSwept(t *testing.T) {
 		sb.Metadata.Labels = map[string]string{session.LabelSession: "chat"}
 	})
 	clock.Advance(1000 * time.Hour)
-	if r, err := s.Sweep(t.Context()); err != nil || r != (SweepReport{}) {
+	if r, err := s.Sweep(t.Context()); err != nil || r != (SweepReport{Managed: 1}) {
 		t.Errorf("Sweep = %+v, %v", r, err)
 	}
 }

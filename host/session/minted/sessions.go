@@ -191,6 +191,11 @@ func (s *Sessions) End(ctx context.Context, owner session.Owner, id string) erro
 	return nil
 }
 
+// Discard ends a session that its caller has just made and holds.
+func (s *Sessions) Discard(ctx context.Context, x session.Session) error {
+	return s.end(ctx, x.Target, x.Sandbox)
+}
+
 // end deletes a sandbox and what is remembered about it, the provider first.
 func (s *Sessions) end(ctx context.Context, t session.Target, sb backend.Sandbox) error {
 	if err := t.Backend.Delete(ctx, sb.Ref); err != nil {

@@ -50,11 +50,13 @@ func (u *uploads) snapshot() map[string]time.Time {
 type SweepReport struct {
 	// Seen sandboxes, those Ended, and those that Failed to end.
 	Seen, Ended, Failed int
+	// Managed are sandboxes of managed sessions, which are none of a sweep's business.
+	Managed int
 }
 
 // Add adds what another sweep did.
 func (r *SweepReport) Add(o SweepReport) {
-	r.Seen, r.Ended, r.Failed = r.Seen+o.Seen, r.Ended+o.Ended, r.Failed+o.Failed
+	r.Seen, r.Ended, r.Failed, r.Managed = r.Seen+o.Seen, r.Ended+o.Ended, r.Failed+o.Failed, r.Managed+o.Managed
 }
 
 // Sweep ends every session of this deployment that outlived one of its clocks.
@@ -80,7 +82,8 @@ func (s *Sessions) SweepConfig(ctx context.Context, config string) (SweepReport,
 	unused := s.uploads.snapshot()
 	err := s.listConfig(ctx, config, "", func(t session.Target, sb backend.Sandbox) {
 		if sb.Metadata.Labels[session.LabelSession] != "" {
-			return // a Manager's
+			r.Managed++
+			return
 		}
 		r.Seen++
 		if s.expired(sb, unused) == "" || ctx.Err() != nil {

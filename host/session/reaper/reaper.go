@@ -87,17 +87,22 @@ func (r *Report) Add(o Report) {
 // Sweep reconciles every config. One failure never stops it: failures are counted
 // and joined into the error.
 func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
-	return r.SweepConfigs(ctx, r.o.Targets.Configs("")...)
+	var all Report
+	var errs []error
+	for _, config := range r.o.Targets.Configs("") {
+		one, err := r.SweepConfig(ctx, config, true)
+		all.Add(one)
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
 }
 
-// SweepConfigs is Sweep for some configs only.
-func (r *Reaper) SweepConfigs(ctx context.Context, configs ...string) (Report, error) {
+// SweepConfig is Sweep for one config. Whoever has just seen that it has no managed
+// sandbox says so: unless bindings speak against it there is nothing to list then.
+func (r *Reaper) SweepConfig(ctx context.Context, config string, managed bool) (Report, error) {
 	s := &sweep{Reaper: r}
-	for _, config := range configs {
-		if ctx.Err() != nil {
-			break
-		}
-		if err := s.config(ctx, config); err != nil {
+	if ctx.Err() == nil {
+		if err := s.config(ctx, config, managed); err != nil {
 			s.fail(fmt.Errorf("config %q: %w", config, err))
 		}
 	}
@@ -116,7 +121,7 @@ func (s *sweep) fail(err error) {
 	s.errs = append(s.errs, err)
 }
 
-func (s *sweep) config(ctx context.Context, config string) error {
+func (s *sweep) config(ctx context.Context, config string, managed bool) error {
 	t, err := s.o.Targets.Named(ctx, "", config)
 	if err != nil {
 		return err
@@ -129,6 +134,9 @@ func (s *sweep) config(ctx context.Context, config string) error {
 	// made in between has its binding looked at again, and one that is not listed is
 	// asked for by itself.
 	known := s.bindings(ctx, config)
+	if !managed && len(known) == 0 && s.Failed == 0 {
+		return nil
+	}
 	f := backend.ListFilter{Config: config, Deployment: s.o.Deployment}
 	listed, err := t.Backend.List(ctx, f)
 	if err != nil {

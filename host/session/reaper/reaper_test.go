@@ -278,3 +278,26 @@ type stolen struct{ binding.Engine }
 func (stolen) Renew(context.Context, binding.Key, binding.Lease, string, time.Duration) (bool, error) {
 	return false, nil
 }
+
+// Where there is nothing to reconcile, the provider is not listed a second time.
+func TestNothingToReconcile(t *testing.T) {
+	w := newWorld(t)
+	r := New(Options{Targets: w.targets, Store: w.store, Deployment: "test", Exists: w, Now: w.clock.Now})
+	sweep := func(managed bool) int {
+		before := w.account.Count("List")
+		if _, err := r.SweepConfig(t.Context(), "main", managed); err != nil {
+			t.Error(err)
+		}
+		return w.account.Count("List") - before
+	}
+	if n := sweep(false); n != 0 {
+		t.Errorf("listed %d times for nothing", n)
+	}
+	if n := sweep(true); n != 1 {
+		t.Errorf("listed %d times", n)
+	}
+	w.exec("s")
+	if n := sweep(false); n != 1 { // there is a binding
+		t.Errorf("listed %d times although something is bound", n)
+	}
+}
