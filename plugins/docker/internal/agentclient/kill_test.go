@@ -158,6 +158,41 @@ func TestForkBombsBeside(t *testing.T) {
 	}
 }
 
+// TestStrikingBack: a program that signals every thread of the agent while it is being
+// ended does not hit the one that does it.
+func TestStrikingBack(t *testing.T) {
+	b, c := sandbox(t, options{})
+	started := c.Agent().Started
+	for range 15 {
+		spec := script(`exec python3 -c "
+import os, signal
+for i in range(3): os.fork()
+while True:
+    for p in os.listdir('/proc'):
+        if not p.isdigit(): continue
+        try:
+            if os.stat('/proc/' + p).st_uid == os.getuid(): continue
+            tids = [int(t) for t in os.listdir('/proc/' + p + '/task')]
+        except OSError: continue
+        for n in range(50):
+            for t in tids:
+                try: os.kill(t, signal.SIGKILL)
+                except OSError: pass
+"`)
+		spec.Limits.Wall = 250 * time.Millisecond
+		if res, h := run(t, c, spec); res.Stop != backend.StopTimeout {
+			t.Errorf("stop %q, status %d, stderr %q", res.Stop, res.ExitCode, h.stderr.String())
+		}
+	}
+	goesOn(t, c)
+	if left := b.left(t); left != "" {
+		t.Errorf("left:\n%s", left)
+	}
+	if got := c.Agent().Started; !got.Equal(started) {
+		t.Error("the agent was killed")
+	}
+}
+
 // TestMemoryBomb: the kernel ends the program, not the agent, and it is said why.
 func TestMemoryBomb(t *testing.T) {
 	_, c := sandbox(t, options{memory: 96 << 20})

@@ -39,10 +39,15 @@ func NewKiller() *Killer {
 	return k
 }
 
-// as calls do on this thread with the real and effective user uid. The saved one stays
-// 0, which is the way back, and which nobody's permission to signal depends on.
+// nobody is a user id that no process has.
+const nobody = 19999
+
+// as calls do on this thread with the effective user uid. Who may signal a thread is
+// decided by its real and saved ids, which therefore are never those of a program: the
+// real one is nobody's, so that kill(-1) reaches what uid owns and nothing of user 0, and
+// the saved one stays 0, which is the way back.
 func as(uid int, do func() error) error {
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, uintptr(uid), 0); errno != 0 {
 		return fmt.Errorf("become user %d: %w", uid, errno)
 	}
 	err := do()
@@ -126,7 +131,6 @@ func priority(uid int) unix.Errno {
 // asksByUser reports whether the kernel knows which users have processes. gVisor says
 // that everybody has.
 var asksByUser = sync.OnceValue(func() bool {
-	const nobody = 1<<31 - 7
 	return priority(nobody) == unix.ESRCH && priority(os.Getuid()) == 0
 })
 
