@@ -79,6 +79,9 @@ func TestEngineStopsDuringRun(t *testing.T) {
 		} else if err == nil && res.Stop != backend.StopLost && res.Stop != backend.StopTimeout || err != nil && backend.ProvesGone(err) {
 			t.Errorf("got %+v, %v", res, err)
 		}
+		if err == nil && res.StdoutBytes < int64(l.stdout.Len()) {
+			t.Errorf("%d bytes of output came, %d are counted", l.stdout.Len(), res.StdoutBytes)
+		}
 		if l.started != 1 || !strings.HasPrefix(l.stdout.String(), "begun\n") {
 			t.Errorf("started %d, stdout %q", l.started, l.stdout.String())
 		}
@@ -104,6 +107,9 @@ func TestContainerVanishes(t *testing.T) {
 		res, err := b.Run(context.Background(), bash(sb.Ref, "echo begun; sleep 30"), l)
 		if err != nil || res.Stop != backend.StopLost {
 			t.Errorf("a run in a container that was killed: %+v, %v", res, err)
+		}
+		if res.StdoutBytes < int64(l.stdout.Len()) || l.stdout.Len() == 0 {
+			t.Errorf("%d bytes of output came, %d are counted", l.stdout.Len(), res.StdoutBytes)
 		}
 		if got, err := b.Get(t.Context(), sb.Ref); err != nil || got.State != backend.StatePaused {
 			t.Errorf("after that: %+v, %v", got, err)

@@ -164,11 +164,34 @@ func (b *Backend) Run(ctx context.Context, spec backend.RunSpec, live backend.Ru
 		return b.runner.Run(ctx, spec, live)
 	}
 	spec.Env = x.environ(spec.Env)
-	res, err := cl.Run(ctx, spec, live)
+	heard := &counting{RunIO: live}
+	began := x.b.o.Now()
+	res, err := cl.Run(ctx, spec, heard)
 	if err == nil && res.Stop == backend.StopLost {
+		// Nobody can tell more than was heard.
+		res.StdoutBytes, res.StderrBytes = max(res.StdoutBytes, heard.stdout), max(res.StderrBytes, heard.stderr)
+		res.Usage.Wall = max(res.Usage.Wall, x.b.o.Now().Sub(began))
+		res.CollectFailed = !spec.Collect.Skip
 		_ = x.standing(ctx, op) // so that the next call knows
 	}
 	return res, x.fault(ctx, op, err)
+}
+
+// counting counts the output that is passed on. Its methods are called from one
+// goroutine at a time.
+type counting struct {
+	backend.RunIO
+	stdout, stderr int64
+}
+
+func (c *counting) Stdout(p []byte) error {
+	c.stdout += int64(len(p))
+	return c.RunIO.Stdout(p)
+}
+
+func (c *counting) Stderr(p []byte) error {
+	c.stderr += int64(len(p))
+	return c.RunIO.Stderr(p)
 }
 
 // environ adds the sandbox's environment to what a request brings.
