@@ -109,8 +109,10 @@ func compileInterpreter(language, nice string) error {
 		os.Exit(1)
 	}()
 	if n > 0 {
-		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 		lowerPriority(n)
+	}
+	if nice == interp.NiceAhead { // nobody waits, so that it may take twice as long
+		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/2))
 	}
 	return warm([]string{language})
 }
