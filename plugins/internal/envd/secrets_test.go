@@ -66,8 +66,11 @@ func TestSecrets(t *testing.T) {
 			check("OpenTerminal", err)
 			_, err = s.DialWebSocket(t.Context(), ref, 6080, "/websockify", "binary", viewer)
 			check("DialWebSocket", err)
-			_, err = s.DialPort(t.Context(), ref, 6080)
+			conn, err := s.DialPort(t.Context(), ref, 6080)
 			check("DialPort", err)
+			if err == nil {
+				_ = conn.Close()
+			}
 			_, err = s.Metrics(t.Context(), ref)
 			check("Metrics", err)
 			check("Watch", s.Watch(t.Context(), ref, data, false, func(backend.WatchEvent) error { return io.EOF }))
