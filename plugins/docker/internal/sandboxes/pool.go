@@ -32,6 +32,8 @@ type warm struct {
 const (
 	// refillPause is how long filling rests after the engine refused.
 	refillPause = 10 * time.Second
+	// refillDelay is how long after a container was taken the next is made.
+	refillDelay = 300 * time.Millisecond
 	// warmAge is how long a container may wait: its image may have been replaced.
 	warmAge = time.Hour
 	// freshness is how often the pool looks whether its image is another by now.
@@ -58,9 +60,24 @@ func (p *pool) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-p.wake:
+			p.hold(ctx)
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+}
+
+// hold leaves the engine to whoever just got a container, while others wait still: his
+// first program comes next.
+func (p *pool) hold(ctx context.Context) {
+	if p.missing() == p.c.set.Pool {
+		return
+	}
+	timer := time.NewTimer(refillDelay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *config) shapeOf(spec backend.CreateSpec, image, agent string) (shape, e
 		}
 	}
 	least(&s.Memory, max(l.MemoryBytes, min(l.MemoryBytes, 1)*(32<<20)))
-	least(&s.PIDs, max(l.Processes, min(l.Processes, 1)*16))
+	least(&s.PIDs, max(l.Processes, min(l.Processes, 1)*settings.MinPIDs))
 	if l.CPUs > 0 {
 		s.CPUs = min(s.CPUs, l.CPUs)
 	}

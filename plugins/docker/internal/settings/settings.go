@@ -109,6 +109,10 @@ func Parse(raw json.RawMessage) (Settings, error) {
 	return s, nil
 }
 
+// MinPIDs is the least bound of processes and threads that a sandbox works with: its
+// agent and the engine's own helpers take some of them.
+const MinPIDs = 64
+
 // Sane upper ends: beyond them a number is a slip.
 const (
 	maxMiB     = 1 << 30 // a pebibyte
@@ -124,7 +128,7 @@ func (s Settings) check() error {
 		value, least, top int64
 	}{
 		{"memory_mib", s.Memory, minMemory, maxMiB},
-		{"pids", s.PIDs, 16, maxCount},
+		{"pids", s.PIDs, MinPIDs, maxCount},
 		{"disk_mib", s.Disk, 0, maxMiB},
 		{"pool", int64(s.Pool), 0, 64},
 		{"max_sandboxes", int64(s.MaxSandboxes), 0, maxCount},
