@@ -8,5 +8,5 @@ targets=$(grep -rHoE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' --exclude-d
 [ -n "$targets" ] || { echo "no fuzz targets found" >&2; exit 1; }
 echo "$targets" | while read -r dir target; do
 	echo "fuzz: $dir $target"
-	go test -run '^$' -fuzz "^$target\$" -fuzztime "${1:-10s}" "$dir"
+	go test -timeout 0 -run '^$' -fuzz "^$target\$" -fuzztime "${1:-10s}" "$dir"
 done
