@@ -35,8 +35,9 @@ generate() { # generate TEMPLATE MODULE
 }
 generate buf.gen.yaml sdk/backend
 generate buf.gen.connect.yaml plugins/internal/envd/proto
-# The connect generator formats as gofmt does, not as the rest of the tree is.
-go tool -modfile=tools/go.mod gofumpt -w "$out/plugins/internal/envd/envdpb"
+# The connect generator formats as gofmt does, not as the rest of the tree is. Files
+# are named one by one: in directories gofumpt leaves generated ones alone.
+find "$out/plugins/internal/envd/envdpb" -name '*.go' -exec go tool -modfile=tools/go.mod gofumpt -w {} +
 
 if [ "$out" != . ]; then
 	for dir in sdk/backend/backendpb plugins/internal/envd/envdpb; do

@@ -11,12 +11,13 @@
 package filesystempb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -1408,36 +1409,39 @@ func file_filesystem_filesystem_proto_rawDescGZIP() []byte {
 	return file_filesystem_filesystem_proto_rawDescData
 }
 
-var file_filesystem_filesystem_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_filesystem_filesystem_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
-var file_filesystem_filesystem_proto_goTypes = []any{
-	(FileType)(0),                       // 0: filesystem.FileType
-	(EventType)(0),                      // 1: filesystem.EventType
-	(*EntryInfo)(nil),                   // 2: filesystem.EntryInfo
-	(*StatRequest)(nil),                 // 3: filesystem.StatRequest
-	(*StatResponse)(nil),                // 4: filesystem.StatResponse
-	(*MakeDirRequest)(nil),              // 5: filesystem.MakeDirRequest
-	(*MakeDirResponse)(nil),             // 6: filesystem.MakeDirResponse
-	(*MoveRequest)(nil),                 // 7: filesystem.MoveRequest
-	(*MoveResponse)(nil),                // 8: filesystem.MoveResponse
-	(*ListDirRequest)(nil),              // 9: filesystem.ListDirRequest
-	(*ListDirResponse)(nil),             // 10: filesystem.ListDirResponse
-	(*RemoveRequest)(nil),               // 11: filesystem.RemoveRequest
-	(*RemoveResponse)(nil),              // 12: filesystem.RemoveResponse
-	(*FilesystemEvent)(nil),             // 13: filesystem.FilesystemEvent
-	(*WatchDirRequest)(nil),             // 14: filesystem.WatchDirRequest
-	(*WatchDirResponse)(nil),            // 15: filesystem.WatchDirResponse
-	(*CreateWatcherRequest)(nil),        // 16: filesystem.CreateWatcherRequest
-	(*CreateWatcherResponse)(nil),       // 17: filesystem.CreateWatcherResponse
-	(*GetWatcherEventsRequest)(nil),     // 18: filesystem.GetWatcherEventsRequest
-	(*GetWatcherEventsResponse)(nil),    // 19: filesystem.GetWatcherEventsResponse
-	(*RemoveWatcherRequest)(nil),        // 20: filesystem.RemoveWatcherRequest
-	(*RemoveWatcherResponse)(nil),       // 21: filesystem.RemoveWatcherResponse
-	nil,                                 // 22: filesystem.EntryInfo.MetadataEntry
-	(*WatchDirResponse_StartEvent)(nil), // 23: filesystem.WatchDirResponse.StartEvent
-	(*WatchDirResponse_KeepAlive)(nil),  // 24: filesystem.WatchDirResponse.KeepAlive
-	(*timestamppb.Timestamp)(nil),       // 25: google.protobuf.Timestamp
-}
+var (
+	file_filesystem_filesystem_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+	file_filesystem_filesystem_proto_msgTypes  = make([]protoimpl.MessageInfo, 23)
+	file_filesystem_filesystem_proto_goTypes   = []any{
+		FileType(0),                         // 0: filesystem.FileType
+		EventType(0),                        // 1: filesystem.EventType
+		(*EntryInfo)(nil),                   // 2: filesystem.EntryInfo
+		(*StatRequest)(nil),                 // 3: filesystem.StatRequest
+		(*StatResponse)(nil),                // 4: filesystem.StatResponse
+		(*MakeDirRequest)(nil),              // 5: filesystem.MakeDirRequest
+		(*MakeDirResponse)(nil),             // 6: filesystem.MakeDirResponse
+		(*MoveRequest)(nil),                 // 7: filesystem.MoveRequest
+		(*MoveResponse)(nil),                // 8: filesystem.MoveResponse
+		(*ListDirRequest)(nil),              // 9: filesystem.ListDirRequest
+		(*ListDirResponse)(nil),             // 10: filesystem.ListDirResponse
+		(*RemoveRequest)(nil),               // 11: filesystem.RemoveRequest
+		(*RemoveResponse)(nil),              // 12: filesystem.RemoveResponse
+		(*FilesystemEvent)(nil),             // 13: filesystem.FilesystemEvent
+		(*WatchDirRequest)(nil),             // 14: filesystem.WatchDirRequest
+		(*WatchDirResponse)(nil),            // 15: filesystem.WatchDirResponse
+		(*CreateWatcherRequest)(nil),        // 16: filesystem.CreateWatcherRequest
+		(*CreateWatcherResponse)(nil),       // 17: filesystem.CreateWatcherResponse
+		(*GetWatcherEventsRequest)(nil),     // 18: filesystem.GetWatcherEventsRequest
+		(*GetWatcherEventsResponse)(nil),    // 19: filesystem.GetWatcherEventsResponse
+		(*RemoveWatcherRequest)(nil),        // 20: filesystem.RemoveWatcherRequest
+		(*RemoveWatcherResponse)(nil),       // 21: filesystem.RemoveWatcherResponse
+		nil,                                 // 22: filesystem.EntryInfo.MetadataEntry
+		(*WatchDirResponse_StartEvent)(nil), // 23: filesystem.WatchDirResponse.StartEvent
+		(*WatchDirResponse_KeepAlive)(nil),  // 24: filesystem.WatchDirResponse.KeepAlive
+		(*timestamppb.Timestamp)(nil),       // 25: google.protobuf.Timestamp
+	}
+)
+
 var file_filesystem_filesystem_proto_depIdxs = []int32{
 	0,  // 0: filesystem.EntryInfo.type:type_name -> filesystem.FileType
 	25, // 1: filesystem.EntryInfo.modified_time:type_name -> google.protobuf.Timestamp

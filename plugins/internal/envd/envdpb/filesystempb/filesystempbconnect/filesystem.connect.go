@@ -9,12 +9,13 @@
 package filesystempbconnect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
-	filesystempb "github.com/caisson-run/caisson/plugins/internal/envd/envdpb/filesystempb"
 	http "net/http"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	filesystempb "github.com/caisson-run/caisson/plugins/internal/envd/envdpb/filesystempb"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are

@@ -8,12 +8,13 @@
 package processpbconnect
 
 import (
-	connect "connectrpc.com/connect"
 	context "context"
 	errors "errors"
-	processpb "github.com/caisson-run/caisson/plugins/internal/envd/envdpb/processpb"
 	http "net/http"
 	strings "strings"
+
+	connect "connectrpc.com/connect"
+	processpb "github.com/caisson-run/caisson/plugins/internal/envd/envdpb/processpb"
 )
 
 // This is a compile-time assertion to ensure that this generated file and the connect package are
