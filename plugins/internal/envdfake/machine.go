@@ -161,10 +161,28 @@ func (m *Machine) Close() error {
 		w.close()
 	}
 	m.mu.Unlock()
-	for len(m.signal(syscall.SIGKILL)) > 0 { // those that were being made
-		time.Sleep(time.Millisecond)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.wg.Wait()
+	}()
+	for over := false; !over; {
+		// Some are on their way into the namespace, and some just being made.
+		m.mu.Lock()
+		for _, p := range m.procs {
+			_ = p.kill(syscall.SIGKILL)
+		}
+		m.mu.Unlock()
+		if len(m.signal(syscall.SIGKILL)) > 0 {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		select {
+		case <-done:
+			over = true
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	m.wg.Wait()
 	return errors.Join(m.input.Close(), m.anchor.Wait())
 }
 
