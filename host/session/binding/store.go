@@ -257,8 +257,11 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 	case ctx.Err() != nil && (ended || (typed && e.Reason == Slow)):
 		return fmt.Errorf("session store: %s: %w", op, ctx.Err())
 	case typed && e.Op == "":
-		e.Op = op
-		return err
+		named := *e // the engine may hand one error to many
+		if named.Op = op; err != error(e) {
+			named.Err = err
+		}
+		return &named
 	case typed:
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
