@@ -187,7 +187,11 @@ func (r *runner) run(in *exec.CodeRun, inputs []input) (exit, err error) {
 		}
 		defer r.end(in.SessionID, &err)
 	}
-	res, err := r.d.Exec.Run(r.ctx, localOrg, in)
+	var res *exec.CodeResult
+	err = retried(r.ctx, r.Stderr, func() (err error) {
+		res, err = r.d.Exec.Run(r.ctx, localOrg, in)
+		return err
+	})
 	if err != nil {
 		if r.ctx.Err() != nil {
 			return exitCode(exitInterrupted), nil
