@@ -154,6 +154,11 @@ func (w *wire) mend() {
 				continue
 			}
 			w.mu.Lock()
+			if w.lis != lis { // it was cut meanwhile
+				w.mu.Unlock()
+				_, _ = in.Close(), out.Close()
+				return
+			}
 			w.conns[in], w.conns[out] = true, true
 			w.mu.Unlock()
 			for from, to := range map[net.Conn]net.Conn{in: out, out: in} {
@@ -171,7 +176,10 @@ func (w *wire) mend() {
 // cut ends all connections; no other comes about.
 func (w *wire) cut() {
 	w.mu.Lock()
-	_ = w.lis.Close()
+	if w.lis != nil {
+		_ = w.lis.Close()
+		w.lis = nil
+	}
 	for c := range w.conns {
 		_ = c.Close()
 	}
