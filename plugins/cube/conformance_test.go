@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 
 // TestConformance runs the kit over the boundary that hosts use: a subprocess.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the kit of plugins/e2b runs the same code")
+	}
 	remotetest.Need(t, "python3")
 	backendtest.Run(t, backendtest.Harness{
 		Probe:     backendtest.Python("python3"),
