@@ -52,6 +52,7 @@ var layout = []floor{
 	{path: "docs/examples", may: []string{"sdk/policy", "sdk/language", "sdk/backend"}},
 
 	// Servers of tests.
+	{path: "internal/enginetest"},
 	{path: "internal/redistest"},
 
 	{path: "internal/floors"},

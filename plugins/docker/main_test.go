@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
+	"github.com/caisson-run/caisson/internal/enginetest"
 	"github.com/caisson-run/caisson/plugins/docker/internal/sandboxes"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -38,6 +39,14 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		agentDir = filepath.Join(dir, "agent")
+		if host := testHost(); host != "" {
+			release, err := enginetest.Hold(host)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			defer release()
+		}
 		code := m.Run()
 		if err := goleak.Find(); err != nil && code == 0 {
 			fmt.Fprintln(os.Stderr, err)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caisson-run/caisson/internal/enginetest"
 )
 
 // containerPrograms are programs in every published language. Each says hello, prints
@@ -111,6 +113,17 @@ max_limits: {wall: 300s}
 `, host, image)
 }
 
+// holdEngine keeps the engine for this test: the tests of plugins/docker count
+// containers.
+func holdEngine(t *testing.T) {
+	t.Helper()
+	release, err := enginetest.Hold(os.Getenv("CAISSON_TEST_DOCKER_HOST"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+}
+
 // dockerServer is a server with the sessions that a test made on it.
 type dockerServer struct {
 	*server
@@ -125,6 +138,7 @@ func fullImage(t *testing.T) *dockerServer {
 	if image == "" {
 		t.Skip("CAISSON_TEST_DOCKER_FULL_IMAGE is not set: make test-full runs this")
 	}
+	holdEngine(t)
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
 	s := &dockerServer{server: p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)}
 	t.Cleanup(func() {

@@ -20,6 +20,7 @@ func TestDockerSessions(t *testing.T) {
 		}
 		t.Skip(why)
 	}
+	holdEngine(t)
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
 	config := p.config(t, dockerConfig(image))
 	serve := func(sessions ...string) *dockerServer {
