@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net"
 	"net/http"
 	"os"
@@ -40,8 +41,12 @@ func TestReload(t *testing.T) {
 	if a := s.python(t, "print('123456')"); !strings.HasPrefix(a.Stdout, "1234") || strings.Contains(a.Stdout, "5") {
 		t.Errorf("the new limit is not in force: %+v", a)
 	}
-	if r := s.must(t, http.MethodGet, "/v1/exec/sessions/"+kept.SessionID, s.key, ""); r.status == http.StatusInternalServerError {
-		t.Errorf("the session of the first backend: %+v", r)
+	body, err := json.Marshal(map[string]string{"lang": "py", "code": "print(open('kept.txt').read())", "session_id": kept.SessionID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.must(t, http.MethodPost, "/v1/exec", s.key, string(body)); r.status != http.StatusOK || decode(t, r.body).Stdout != "here" {
+		t.Errorf("the session of the backend that was the default: %+v", r)
 	}
 	// What is wrong changes nothing, and says where.
 	write("default_backend: absent\n")
