@@ -307,7 +307,7 @@ func TestAfterSignal(t *testing.T) {
 	}
 }
 
-// TestTags: of several tagged programs, at most one is found.
+// TestTags: of several tagged programs, only one is found.
 func TestTags(t *testing.T) {
 	d := newDaemon(t, envdfake.Options{})
 	found := 0
@@ -324,8 +324,8 @@ func TestTags(t *testing.T) {
 			found++
 		}
 	}
-	if found > 1 {
-		t.Errorf("%d of 3 are found by their tags", found)
+	if found != 1 {
+		t.Errorf("%d of 3 are found by their tags, want 1", found)
 	}
 }
 

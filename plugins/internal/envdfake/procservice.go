@@ -92,7 +92,8 @@ func (m *Machine) interval(h http.Header) time.Duration {
 }
 
 // find finds a process that was asked for, among those that live or have ended just
-// now. By tag it finds the first only, as the daemon does.
+// now. By tag it looks at one tagged process only: the daemon takes whichever its map
+// yields first, and here it is the oldest, so that who relies on tags fails every time.
 func (s processService) find(sel *processpb.ProcessSelector) (*process, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -103,14 +104,14 @@ func (s processService) find(sel *processpb.ProcessSelector) (*process, error) {
 		}
 		return nil, failf(connect.CodeNotFound, "process with pid %d not found", by.Pid)
 	case *processpb.ProcessSelector_Tag:
+		var oldest *process
 		for _, p := range s.m.procs {
-			if p.tag == nil || !p.lives() {
-				continue
+			if p.tag != nil && p.lives() && (oldest == nil || p.pid < oldest.pid) {
+				oldest = p
 			}
-			if *p.tag == by.Tag {
-				return p, nil
-			}
-			break
+		}
+		if oldest != nil && *oldest.tag == by.Tag {
+			return oldest, nil
 		}
 		return nil, failf(connect.CodeNotFound, "process with tag %s not found", by.Tag)
 	}
