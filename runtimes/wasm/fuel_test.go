@@ -266,6 +266,9 @@ func TestFuelIsRepeatable(t *testing.T) {
 // they collect their garbage now and then: the same calls to a fresh instance use the
 // same. The one in Go is deterministic, or its map seeds would differ.
 func TestPoliciesAreRepeatable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one call at a time, for a long time")
+	}
 	r := request()
 	in := r.AppendJSON(nil)
 	for name, spec := range policies(t) {

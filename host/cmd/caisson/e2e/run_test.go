@@ -22,6 +22,9 @@ func write(t *testing.T, name, text string) string {
 }
 
 func TestRunProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one user at a time")
+	}
 	p := newPlace(t)
 	out := filepath.Join(t.TempDir(), "out")
 	file := write(t, "prog.py", `import sys, os
@@ -63,6 +66,9 @@ sys.exit(7)
 }
 
 func TestRunVariants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one user at a time")
+	}
 	p := newPlace(t)
 	t.Run("standard input", func(t *testing.T) {
 		r := p.run(t, "console.log(6 * 7)", append(p.flags("run", "--lang", "js"), "-")...)
@@ -145,6 +151,9 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestDoctor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one user at a time")
+	}
 	p := newPlace(t, "GOMAXPROCS=2") // the queue's default goes by it
 	r := p.run(t, "", p.flags("doctor")...)
 	if r.code != 1 || r.stderr != "" {
@@ -185,6 +194,9 @@ func TestDoctor(t *testing.T) {
 // Without packs everything starts, what needs one does not run, the operator is told
 // how to change that, and Bash, which needs none, is offered.
 func TestWithoutInterpreters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one user at a time")
+	}
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
 	bare := t.TempDir()
 	for _, name := range []string{"wasm", "languages", "limits"} {
@@ -256,6 +268,9 @@ func TestInstalledPlugins(t *testing.T) {
 // run keeps compiled interpreters in the directory that --data names, even if it
 // has to make it.
 func TestRunKeepsItsCache(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles interpreters")
+	}
 	p := newPlace(t)
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	r := p.run(t, "print(1)", "run", "--lang", "py", "--plugins", plugins, "--data", fresh, "-")

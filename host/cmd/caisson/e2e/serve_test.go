@@ -15,6 +15,9 @@ import (
 
 // What `make run` does: a key is made, and one line can be pasted.
 func TestDevelopment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles interpreters")
+	}
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0")
 	s := p.serve(t, "--dev").ready(t)
 	var line string

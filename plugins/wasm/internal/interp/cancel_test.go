@@ -15,7 +15,11 @@ func TestCanceledAnywhere(t *testing.T) {
 	} {
 		t.Run(interpreter, func(t *testing.T) {
 			need(t, interpreter)
-			for i := range 100 {
+			step := 1
+			if testing.Short() {
+				step = 7
+			}
+			for i := 0; i < 100; i += step {
 				s := newSandbox(t)
 				ctx, cancel := context.WithCancel(context.Background())
 				p := s.program(interpreter, p.file, p.source)

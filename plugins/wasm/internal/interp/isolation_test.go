@@ -34,6 +34,9 @@ var spoilers = map[string]map[string]string{
 // TestNothingOfARunIsLeft fills memory with a marker in one run and looks through all
 // memory of the instance that comes next, as far as any instance can grow.
 func TestNothingOfARunIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one program at a time, for a long time")
+	}
 	for _, cow := range []bool{false, true} {
 		e := newEngine(t, Config{Parked: -1, MaxRunning: 1})
 		e.host.Choose = func(*region.Pool, *region.Image) region.Choice { return region.Choice{COW: cow} }

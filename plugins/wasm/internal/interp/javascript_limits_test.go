@@ -71,6 +71,9 @@ func TestJavaScriptMemory(t *testing.T) {
 // Recursions end with the RangeError that programs expect, whatever they
 // recurse through: never with a crash of the instance.
 func TestJavaScriptRecursion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one program at a time, for a long time")
+	}
 	s := newSandbox(t)
 	need(t, "node")
 	for name, source := range map[string]string{

@@ -26,6 +26,9 @@ func TestPythonBootsOnce(t *testing.T) {
 // boots an interpreter of its own, which asking for an optimisation level makes
 // it do.
 func TestPythonSnapshotIsTheCommandLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one program at a time, for a long time")
+	}
 	for name, source := range map[string]string{
 		"main":                 "print(__name__, __file__, __spec__, __doc__, __builtins__.__name__, type(__loader__).__name__)",
 		"path":                 "import sys\nprint(sys.path[:2], sys.argv, sys.orig_argv[-2:], sys.flags.interactive)",
