@@ -72,6 +72,9 @@ type Settings struct {
 	// and started again.
 	CheckEvery, CheckTimeout time.Duration
 	Strikes                  int
+	// UnreadyEvery (250 ms) takes the place of CheckEvery while a unit says that it is
+	// not ready.
+	UnreadyEvery time.Duration
 	// MinPause and MaxPause bound the pause before a start (500 ms, 60 s). There
 	// is none when a unit ends that was the first, or that served for Steady (2
 	// min); a failed start is always followed by one.
@@ -93,6 +96,7 @@ func (s *Settings) complete() {
 	}{
 		{&s.CheckEvery, 5 * time.Second},
 		{&s.CheckTimeout, 2 * time.Second},
+		{&s.UnreadyEvery, 250 * time.Millisecond},
 		{&s.MinPause, 500 * time.Millisecond},
 		{&s.MaxPause, time.Minute},
 		{&s.Steady, 2 * time.Minute},

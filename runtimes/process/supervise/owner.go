@@ -65,6 +65,11 @@ func (o *owner[U]) run() {
 		case taken := <-o.s.reset:
 			o.resetPauses()
 			close(taken)
+		case r := <-o.s.heard:
+			if o.running && any(o.unit) == any(r.unit) {
+				o.judge(checkResult{health: r.health})
+			}
+			close(r.taken)
 		}
 	}
 }
@@ -103,7 +108,9 @@ func (o *owner[U]) started(r launchResult[U]) {
 		next.Restarts = next.Starts - 1
 	})
 	o.s.o.Log.Debug("plugin is ready", "start", v.Starts+1)
-	o.timer.Reset(o.s.o.CheckEvery)
+	if o.checked == nil { // whether it says so too is asked at once
+		o.check()
+	}
 }
 
 // ended takes an ended unit out of service.
@@ -171,16 +178,18 @@ func (o *owner[U]) check() {
 // judge takes the outcome of a check of the running unit: put waits for a check
 // under way, so that none outlives the unit it is about.
 func (o *owner[U]) judge(r checkResult) {
-	o.timer.Reset(o.s.o.CheckEvery)
 	if r.err == nil {
 		o.strikes = 0
 		if r.health.Ready {
 			o.publish(Ready, o.lastCause(), time.Time{})
+			o.timer.Reset(o.s.o.CheckEvery)
 		} else {
 			o.publish(Degraded, r.health.Reason, time.Time{})
+			o.timer.Reset(o.s.o.UnreadyEvery) // people wait for it
 		}
 		return
 	}
+	o.timer.Reset(o.s.o.CheckEvery)
 	select {
 	case <-o.unit.Done():
 		return // which explains the error, and comes next

@@ -324,6 +324,61 @@ func TestUnreadyUnitServes(t *testing.T) {
 	})
 }
 
+// Whether a unit is ready is asked as soon as it runs, and often until it is.
+func TestReadinessIsToldAtOnce(t *testing.T) {
+	reason := "the engine starts"
+	supervised(t, func(o *Options[*unit]) {
+		launch := o.Launch
+		o.Launch = func(ctx context.Context) (*unit, error) {
+			u, err := launch(ctx)
+			if err == nil {
+				u.reason.Store(reason)
+			}
+			return u, err
+		}
+	}, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		u := running(t, s)
+		synctest.Wait()
+		if v := s.View(); v.State != Degraded || v.Cause != reason {
+			t.Errorf("right after the start: %+v", v)
+		}
+		time.Sleep(time.Hour)
+		u.reason.Store("")
+		at := time.Now()
+		for s.View().State != Ready {
+			time.Sleep(time.Millisecond)
+		}
+		if took := time.Since(at); took > 251*time.Millisecond {
+			t.Errorf("ready was told after %v", took)
+		}
+	})
+}
+
+// What somebody else heard of a unit is told without a check.
+func TestHeard(t *testing.T) {
+	supervised(t, func(o *Options[*unit]) { o.CheckEvery, o.UnreadyEvery = time.Hour, time.Hour }, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		u := running(t, s)
+		synctest.Wait()
+		for _, h := range []Health{{Reason: "no engine"}, {Ready: true}, {Reason: "again"}} {
+			s.Heard(t.Context(), u, h)
+			if v := s.View(); (v.State == Ready) != h.Ready || v.Cause != h.Reason {
+				t.Errorf("heard %+v, view %+v", h, v)
+			}
+		}
+		u.crash("gone")
+		again := running(t, s)
+		synctest.Wait()
+		s.Heard(t.Context(), u, Health{Reason: "of one that is over"})
+		if v := s.View(); v.State != Ready || running(t, s) != again {
+			t.Errorf("view %+v", v)
+		}
+		s.Heard(t.Context(), again, Health{Reason: "waits"})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s.Heard(ctx, again, Health{Ready: true}) // returns, whatever it did
+	})
+}
+
 func TestCloseInEveryState(t *testing.T) {
 	for _, after := range []time.Duration{0, 20 * time.Millisecond, 49 * time.Millisecond, 50 * time.Millisecond, time.Second, 5 * time.Second, time.Hour} {
 		t.Run(after.String(), func(t *testing.T) {

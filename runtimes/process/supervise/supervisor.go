@@ -30,6 +30,7 @@ type Supervisor[U Unit] struct {
 	o     Options[U]
 	view  atomic.Pointer[snapshot[U]]
 	reset chan chan struct{}
+	heard chan heardHealth[U]
 
 	life  context.Context // of launches and checks; its end is Close
 	end   context.CancelFunc
@@ -49,7 +50,7 @@ func New[U Unit](o Options[U]) *Supervisor[U] {
 		o.Jitter = rand.Float64
 	}
 	s := &Supervisor[U]{
-		o: o, reset: make(chan chan struct{}), gone: make(chan struct{}),
+		o: o, reset: make(chan chan struct{}), heard: make(chan heardHealth[U]), gone: make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.stop, s.hurry = context.WithCancel(context.Background())
@@ -125,6 +126,26 @@ func (s *Supervisor[U]) Reset() {
 	case s.reset <- taken:
 		<-taken
 	case <-s.gone:
+	}
+}
+
+// heardHealth is what a unit said of itself to somebody else.
+type heardHealth[U Unit] struct {
+	unit   U
+	health Health
+	taken  chan struct{}
+}
+
+// Heard takes in what u said of itself when somebody else than the supervisor asked,
+// so that View never contradicts what others were told. It says nothing of a unit
+// that does not run any more. It returns when View tells, or when ctx ends.
+func (s *Supervisor[U]) Heard(ctx context.Context, u U, h Health) {
+	r := heardHealth[U]{u, h, make(chan struct{})}
+	select {
+	case s.heard <- r:
+		<-r.taken
+	case <-s.gone:
+	case <-ctx.Done():
 	}
 }
 
