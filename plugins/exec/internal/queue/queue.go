@@ -1,6 +1,8 @@
 // Package queue bounds how many runs go on at once, for each tenant and in all,
-// and how many may wait. Waiting is first come first served within a tenant and
-// in turns between tenants, so that one tenant's burst delays itself.
+// and how many may wait. Waiting is first come first served within a tenant; of
+// several tenants, the one with the fewest runs under way comes next, so that one
+// tenant's burst delays itself. What runs declare that they may use of this machine's memory is kept
+// within a budget.
 //
 // It knows nothing of sessions or money: a place is an entitlement, no more.
 package queue
@@ -27,13 +29,21 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("all %d places are taken, %d run at once", e.Places, e.Running)
 }
 
-// Limits of a queue. All are positive.
+// Limits of a queue. Those of places are positive.
 type Limits struct {
 	// Running and Waiting bound the whole queue.
 	Running, Waiting int
 	// TenantRunning and TenantWaiting bound each tenant.
 	TenantRunning, TenantWaiting int
+	// Memory bounds the bytes that all runs under way declared together, and
+	// TenantMemory those of each tenant; 0 does not. A run that declares more than
+	// there is in all runs alone.
+	Memory, TenantMemory int64
 }
+
+// patience is how many runs may begin before one for which there is no memory yet.
+// Then nobody begins until there is: small runs must not keep a large one out.
+const patience = 16
 
 // Queue hands out places. It is safe for concurrent use.
 type Queue struct {
@@ -44,6 +54,7 @@ type Queue struct {
 	turns   []*tenant // those with waiters, next first
 	places  int
 	running int
+	memory  int64
 	closed  bool
 	empty   chan struct{} // closed once the queue is closed and nobody is left
 }
@@ -51,6 +62,7 @@ type Queue struct {
 type tenant struct {
 	name            string
 	places, running int
+	memory          int64
 	waiting         []*Place
 }
 
@@ -60,6 +72,8 @@ type Place struct {
 	t *tenant
 
 	state   state
+	need    int64 // bytes
+	passed  int   // runs that began before this one although it had come first
 	granted chan struct{}
 }
 
@@ -69,6 +83,7 @@ const (
 	joined state = iota
 	waiting
 	running
+	done
 	left
 )
 
@@ -101,6 +116,15 @@ func (q *Queue) Join(name string) (*Place, error) {
 	return &Place{q: q, t: t, granted: make(chan struct{})}, nil
 }
 
+// Need says how many bytes of memory the run may use, before it waits.
+func (p *Place) Need(bytes int64) {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	if p.state == joined {
+		p.need = max(0, bytes)
+	}
+}
+
 // Wait returns once it is this place's turn to run, or with ctx's error. A place
 // that runs already does not wait again. One goroutine uses a place.
 func (p *Place) Wait(ctx context.Context) error {
@@ -127,6 +151,27 @@ func (p *Place) Wait(ctx context.Context) error {
 	}
 }
 
+// Done says that the run is over: another may begin. The place stays taken until
+// Leave, as what is left to do holds memory too: an answer that its reader takes
+// slowly. In any other state it does nothing.
+func (p *Place) Done() {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	if p.state == running {
+		p.stop()
+		p.state = done
+		p.q.dispatch()
+	}
+}
+
+// stop takes back what a running place was granted.
+func (p *Place) stop() {
+	p.t.running--
+	p.t.memory -= p.need
+	p.q.running--
+	p.q.memory -= p.need
+}
+
 // Leave gives the place back, whatever its state. Further calls do nothing.
 func (p *Place) Leave() {
 	q, t := p.q, p.t
@@ -141,8 +186,7 @@ func (p *Place) Leave() {
 			q.turns = slices.DeleteFunc(q.turns, func(o *tenant) bool { return o == t })
 		}
 	case running:
-		t.running--
-		q.running--
+		p.stop()
 	}
 	p.state = left
 	q.places--
@@ -156,7 +200,7 @@ func (p *Place) Leave() {
 // dispatch lets run whom the limits allow.
 func (q *Queue) dispatch() {
 	for q.running < q.limits.Running {
-		i := slices.IndexFunc(q.turns, func(t *tenant) bool { return t.running < q.limits.TenantRunning })
+		i := q.next()
 		if i < 0 {
 			return
 		}
@@ -168,10 +212,70 @@ func (q *Queue) dispatch() {
 			q.turns = append(q.turns, t)
 		}
 		t.running++
+		t.memory += p.need
 		q.running++
+		q.memory += p.need
 		p.state = running
 		close(p.granted)
 	}
+}
+
+// next is the turn that comes next, or -1: of the tenants with the fewest runs the
+// one that waits longest. A run for which there is no memory is passed over for a
+// while.
+func (q *Queue) next() int {
+	best := -1
+	var passed []*Place
+	for i, t := range q.turns {
+		p := t.waiting[0]
+		switch {
+		case t.running >= q.limits.TenantRunning:
+		case !q.share(t, p): // its own tenant's runs are in the way
+		case !q.room(p):
+			if p.passed >= patience {
+				return -1
+			}
+			passed = append(passed, p)
+		case best < 0 || t.running < q.turns[best].running:
+			best = i
+		}
+	}
+	if best >= 0 {
+		for _, p := range passed {
+			p.passed++
+		}
+	}
+	return best
+}
+
+// share reports whether p leaves its tenant within its part of the memory.
+func (q *Queue) share(t *tenant, p *Place) bool {
+	return q.limits.TenantMemory <= 0 || t.running == 0 || t.memory+p.need <= q.limits.TenantMemory
+}
+
+// room reports whether there is memory for p.
+func (q *Queue) room(p *Place) bool {
+	return q.limits.Memory <= 0 || q.running == 0 || q.memory+p.need <= q.limits.Memory
+}
+
+// Stats are a queue at one moment.
+type Stats struct {
+	// Places are all that are taken, Running and Waiting those that run and wait for
+	// their turn, Tenants whose they are.
+	Places, Running, Waiting, Tenants int
+	// Memory is what the running ones declared, in bytes.
+	Memory int64
+}
+
+// Stats counts.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := Stats{Places: q.places, Running: q.running, Tenants: len(q.tenants), Memory: q.memory}
+	for _, t := range q.turns {
+		s.Waiting += len(t.waiting)
+	}
+	return s
 }
 
 // Close lets nobody join any more. Those who have a place keep it.

@@ -63,6 +63,124 @@ func TestTenantsTakeTurns(t *testing.T) {
 	})
 }
 
+// A tenant that sends one run after another waits for one run of a flood to end,
+// however many of those wait: it has fewer under way.
+func TestAFloodDelaysItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 4, Waiting: 100, TenantRunning: 4, TenantWaiting: 50})
+		order := make(chan string, 100)
+		places := make(map[string]*queue.Place)
+		for i := range 40 {
+			name := fmt.Sprintf("flood%d", i)
+			places[name] = join(t, q, "flood")
+			waitInOrder(t, places[name], name, order)
+		}
+		var under []string // runs of the flood under way, the oldest first
+		for round := range 5 {
+			p := join(t, q, "other")
+			waitInOrder(t, p, "other", order)
+			for ended, began := 0, false; !began; {
+				for len(order) > 0 {
+					name := <-order
+					if began = began || name == "other"; name != "other" {
+						under = append(under, name)
+					}
+				}
+				if began {
+					break
+				}
+				if ended++; ended > 1 {
+					t.Fatalf("round %d: more than one run of the flood ended before the other's began", round)
+				}
+				places[under[0]].Leave()
+				under = under[1:]
+				synctest.Wait()
+			}
+			p.Leave()
+			synctest.Wait()
+		}
+		for _, p := range places {
+			p.Leave()
+		}
+	})
+}
+
+func TestMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 100, TenantMemory: 60})
+		order := make(chan string, 50)
+		begin := func(tenant, name string, need int64) *queue.Place {
+			p := join(t, q, tenant)
+			p.Need(need)
+			waitInOrder(t, p, name, order)
+			return p
+		}
+		running := func() (names []string) {
+			synctest.Wait()
+			for len(order) > 0 {
+				names = append(names, <-order)
+			}
+			slices.Sort(names)
+			return names
+		}
+		a1, a2 := begin("a", "a1", 40), begin("a", "a2", 40) // beyond a's part
+		b1 := begin("b", "b1", 60)
+		if got := running(); !slices.Equal(got, []string{"a1", "b1"}) {
+			t.Fatalf("running = %v, want a1 and b1", got)
+		}
+		c1 := begin("c", "c1", 10)
+		if got := running(); got != nil {
+			t.Fatalf("%v began without memory", got)
+		}
+		if s := q.Stats(); s != (queue.Stats{Places: 4, Running: 2, Waiting: 2, Tenants: 3, Memory: 100}) {
+			t.Errorf("stats = %+v", s)
+		}
+		a1.Done() // its answer is still to be sent
+		if got := running(); !slices.Equal(got, []string{"a2"}) {
+			t.Fatalf("after a1: %v, want a2", got)
+		}
+		a2.Leave()
+		if got := running(); !slices.Equal(got, []string{"c1"}) {
+			t.Fatalf("after a2: %v, want c1", got)
+		}
+		c1.Leave()
+		b1.Leave()
+		a1.Leave()
+		if s := q.Stats(); s != (queue.Stats{}) {
+			t.Errorf("left over: %+v", s)
+		}
+		// What declares more than there is runs alone, and is reached.
+		whole := begin("d", "whole", 1000)
+		small := begin("e", "small", 1)
+		if got := running(); !slices.Equal(got, []string{"whole"}) {
+			t.Fatalf("running = %v, want whole", got)
+		}
+		whole.Leave()
+		if got := running(); !slices.Equal(got, []string{"small"}) {
+			t.Fatalf("running = %v, want small", got)
+		}
+		large := begin("d", "large", 100)
+		passed := 0
+		for ; passed < 100; passed++ {
+			next := begin("e", "next", 1)
+			if running() == nil {
+				next.Leave()
+				break
+			}
+			small.Leave()
+			small = next
+		}
+		if passed > 16 {
+			t.Errorf("a large run was passed over %d times", passed)
+		}
+		small.Leave()
+		if got := running(); !slices.Contains(got, "large") {
+			t.Errorf("running = %v, want large", got)
+		}
+		large.Leave()
+	})
+}
+
 func TestATenantAtItsCapLetsOthersPass(t *testing.T) {
 	q := queue.New(queue.Limits{Running: 3, Waiting: 10, TenantRunning: 1, TenantWaiting: 5})
 	a := join(t, q, "a")
@@ -151,10 +269,10 @@ func TestClose(t *testing.T) {
 // 8 tenants, 400 runs, some of which give up: the caps hold at every moment and
 // everything is given back.
 func TestHammer(t *testing.T) {
-	limits := queue.Limits{Running: 5, Waiting: 1000, TenantRunning: 2, TenantWaiting: 1000}
+	limits := queue.Limits{Running: 5, Waiting: 1000, TenantRunning: 2, TenantWaiting: 1000, Memory: 40, TenantMemory: 20}
 	q := queue.New(limits)
 	var mu sync.Mutex
-	total, mine := 0, make(map[string]int)
+	total, mine, memory := 0, make(map[string]int), int64(0)
 	var wg sync.WaitGroup
 	for i := range 400 {
 		name := fmt.Sprint(i % 8)
@@ -165,6 +283,8 @@ func TestHammer(t *testing.T) {
 				return
 			}
 			defer p.Leave()
+			need := int64(i % 13)
+			p.Need(need)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if i%5 == 0 {
@@ -176,8 +296,9 @@ func TestHammer(t *testing.T) {
 			mu.Lock()
 			total++
 			mine[name]++
-			if total > limits.Running || mine[name] > limits.TenantRunning {
-				t.Errorf("%d run, %d of tenant %s", total, mine[name], name)
+			memory += need
+			if total > limits.Running || mine[name] > limits.TenantRunning || memory > limits.Memory {
+				t.Errorf("%d run, %d of tenant %s, %d bytes", total, mine[name], name, memory)
 			}
 			mu.Unlock()
 			for range rand.IntN(100) {
@@ -186,7 +307,11 @@ func TestHammer(t *testing.T) {
 			mu.Lock()
 			total--
 			mine[name]--
+			memory -= need
 			mu.Unlock()
+			if i%2 == 0 {
+				p.Done()
+			}
 		})
 	}
 	wg.Wait()
