@@ -64,7 +64,8 @@ func matches(r *results, text string) bool {
 	return err != nil || slices.ContainsFunc(r.all, func(b benchmark) bool { return e.MatchString(b.name) })
 }
 
-// table is what a mark asks for.
+// table is what a mark asks for: an expression, and either nothing, which leaves out what
+// -benchmem adds, or "all", or one unit, whose variants stand beside each other.
 func table(r *results, mark string) (string, error) {
 	fields := strings.Fields(mark)
 	if len(fields) < 1 || len(fields) > 2 {
@@ -83,18 +84,21 @@ func table(r *results, mark string) (string, error) {
 	if len(chosen) == 0 {
 		return "", fmt.Errorf("no benchmark matches %s", fields[0])
 	}
-	if len(fields) == 1 {
+	switch {
+	case len(fields) == 1:
+		return byUnit(chosen, "B/op", "allocs/op"), nil
+	case fields[1] == "all":
 		return byUnit(chosen), nil
 	}
 	return byVariant(chosen, fields[1])
 }
 
-// byUnit has a row for each benchmark.
-func byUnit(chosen []benchmark) string {
+// byUnit has a row for each benchmark, and a column for each unit but some.
+func byUnit(chosen []benchmark, but ...string) string {
 	var units []string
 	for _, b := range chosen {
 		for unit, v := range b.figures {
-			if v != 0 && !slices.Contains(units, unit) {
+			if v != 0 && !slices.Contains(units, unit) && !slices.Contains(but, unit) {
 				units = append(units, unit)
 			}
 		}

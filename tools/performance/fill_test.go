@@ -12,9 +12,9 @@ cpu: Some Processor
 BenchmarkRun/print/py/caisson-2         	     100	         2.500 p50-ms	        9.25 p99-ms
 BenchmarkRun/print/py/native-2          	     100	        30.00 p50-ms	       50.00 p99-ms
 BenchmarkRun/loop/py/caisson-2          	      10	       100.0 p50-ms
-BenchmarkCall-2                         	 1000000	      1234 ns/op	       0 B/op	       0 allocs/op
-BenchmarkCall-2                         	 1000000	      1236 ns/op	       0 B/op	       0 allocs/op
-BenchmarkCall-2                         	 1000000	      9999 ns/op	       0 B/op	       0 allocs/op
+BenchmarkCall-2                         	 1000000	      1234 ns/op	       8 B/op	       0 allocs/op
+BenchmarkCall-2                         	 1000000	      1236 ns/op	       8 B/op	       0 allocs/op
+BenchmarkCall-2                         	 1000000	      9999 ns/op	       8 B/op	       0 allocs/op
 PASS
 ok  	example.com/a	1.0s
 `
@@ -37,6 +37,8 @@ text
 <!-- bench? Call -->
 | old |
 <!-- end -->
+<!-- bench Call all -->
+<!-- end -->
 <!-- bench? Elsewhere p50-ms -->
 | kept |
 <!-- end -->
@@ -57,6 +59,11 @@ text
 | benchmark | ns/op |
 |---|---:|
 | Call | 1236 |
+<!-- end -->
+<!-- bench Call all -->
+| benchmark | B/op | ns/op |
+|---|---:|---:|
+| Call | 8 | 1236 |
 <!-- end -->
 <!-- bench? Elsewhere p50-ms -->
 | kept |
