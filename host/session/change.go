@@ -154,7 +154,7 @@ func (c *change) recover(ctx context.Context) (backend.Sandbox, error) {
 		return backend.Sandbox{}, err
 	}
 	for i, candidate := range all {
-		sb, err := c.t.Backend.Connect(ctx, candidate.Ref)
+		sb, err := c.t.Connect(ctx, candidate.Ref, candidate.Token)
 		if err != nil {
 			if backend.ProvesGone(err) {
 				continue

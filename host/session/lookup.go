@@ -103,7 +103,7 @@ func (m *Manager) Terminal(ctx context.Context, session string, spec backend.Ter
 		return nil, err
 	}
 	spec.Ref = backend.Ref{Config: t.Config, ID: b.Sandbox}
-	term, err := openTerminal(ctx, t, spec, wake)
+	term, err := openTerminal(ctx, t, spec, b.Token, wake)
 	if err != nil {
 		t.Release()
 		return nil, err
@@ -111,13 +111,13 @@ func (m *Manager) Terminal(ctx context.Context, session string, spec backend.Ter
 	return &terminal{Terminal: term, release: sync.OnceFunc(t.Release)}, nil
 }
 
-func openTerminal(ctx context.Context, t Target, spec backend.TerminalSpec, wake bool) (backend.Terminal, error) {
+func openTerminal(ctx context.Context, t Target, spec backend.TerminalSpec, token string, wake bool) (backend.Terminal, error) {
 	o, ok := backend.Optional[backend.TerminalOpener](t.Backend, t.Info)
 	if !ok {
 		return nil, fmt.Errorf("terminals: %w", ErrUnsupported)
 	}
 	if wake {
-		_, err := t.Backend.Connect(ctx, spec.Ref)
+		_, err := t.Connect(ctx, spec.Ref, token)
 		if err != nil && backend.ProvesGone(err) {
 			return nil, ErrNoSandbox
 		}

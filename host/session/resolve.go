@@ -76,7 +76,7 @@ func elsewhere(t Target, b binding.Binding) bool {
 // connect makes a bound sandbox ready for work. A provider may issue a new token
 // when it does.
 func (m *Manager) connect(ctx context.Context, t Target, b binding.Binding) (backend.Sandbox, error) {
-	sb, err := t.Backend.Connect(ctx, backend.Ref{Config: t.Config, ID: b.Sandbox})
+	sb, err := t.Connect(ctx, backend.Ref{Config: t.Config, ID: b.Sandbox}, b.Token)
 	if err != nil {
 		return backend.Sandbox{}, fmt.Errorf("connect the session's sandbox: %w", err)
 	}

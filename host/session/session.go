@@ -54,6 +54,15 @@ type Target struct {
 	Release func()
 }
 
+// Connect makes a sandbox ready for work. token is what is known to open it, where its
+// provider tells that only once; it goes to no other backend.
+func (t Target) Connect(ctx context.Context, ref backend.Ref, token string) (backend.Sandbox, error) {
+	if c, ok := backend.Optional[backend.TokenConnector](t.Backend, t.Info); ok && token != "" {
+		return c.ConnectToken(ctx, ref, token)
+	}
+	return t.Backend.Connect(ctx, ref)
+}
+
 // Targets finds named configs. host.Host implements it.
 type Targets interface {
 	// Default is where a tenant's new sessions go.

@@ -19,7 +19,7 @@ const (
 // capabilities are those of plugin.yaml. Sandboxes are not shared: the token that
 // opens one is told once, to the process that made it.
 var capabilities = []backend.Capability{
-	backend.CapReconnect, backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapNetwork,
+	backend.CapReconnect, backend.CapTokenOnce, backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapNetwork,
 	backend.CapTTLRefresh, backend.CapPause, backend.CapSnapshots, backend.CapTemplates, backend.CapTerminals,
 	backend.CapDialPort, backend.CapDetached, backend.CapWatch,
 }

@@ -131,6 +131,64 @@ func TestTokenOnce(t *testing.T) {
 	}
 }
 
+// TestTokenHandedBack: a host that kept the token hands it back to a plugin whose
+// records are gone, also one that is asleep; without it the sandbox is locked and not
+// lost.
+func TestTokenHandedBack(t *testing.T) {
+	r := rig(t, nil)
+	sb, err := r.Create(t.Context(), remotetest.Spec("s"))
+	if err != nil || sb.Token == "" {
+		t.Fatalf("Create: token %q, %v", sb.Token, err)
+	}
+	forgetful := func() {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(r.Plugin.Dir, "sandboxes")); err != nil {
+			t.Fatal(err)
+		}
+		r.Restart()
+	}
+	stat := func() error { _, err := r.Stat(t.Context(), sb.Ref, "/mnt/data"); return err }
+	for _, asleep := range []bool{false, true} {
+		forgetful()
+		if asleep {
+			r.Park(sb.ID)
+			_, err := r.Connect(t.Context(), sb.Ref)
+			remotetest.Kind(t, "Connect without a token", err, backend.KindAuthentication, false)
+			r.Park(sb.ID)
+		} else {
+			remotetest.Kind(t, "Stat without a token", stat(), backend.KindAuthentication, false)
+		}
+		if _, err := r.ConnectToken(t.Context(), sb.Ref, "not_this_one"); err == nil {
+			err = stat()
+			remotetest.Kind(t, "Stat with a wrong token", err, backend.KindAuthentication, false)
+		} else {
+			remotetest.Kind(t, "ConnectToken with a wrong token", err, backend.KindAuthentication, false)
+		}
+		got, err := r.ConnectToken(t.Context(), sb.Ref, sb.Token)
+		if err != nil || got.Token != sb.Token {
+			t.Fatalf("ConnectToken: %v", err)
+		}
+		if err := stat(); err != nil {
+			t.Errorf("with the token back: %v", err)
+		}
+		r.Restart() // it is recorded again
+		if err := stat(); err != nil {
+			t.Errorf("with the token back, after a restart: %v", err)
+		}
+	}
+	// What a version of the provider tells when it is connected to comes before it.
+	r.Script.Add(at("POST", "/sandboxes/"+sb.ID+"/connect", envdfake.Fault{
+		Status: 200, Header: map[string]string{"Content-Type": "application/json"},
+		Body: `{"sandboxID":"` + sb.ID + `","templateID":"base","trafficAccessToken":"newer"}`,
+	}))
+	if got, err := r.ConnectToken(t.Context(), sb.Ref, sb.Token); err != nil || got.Token != "newer" {
+		t.Errorf("a token that was told again is %q: %v", got.Token, err)
+	}
+	if r.Log.Holds(sb.Token, "not_this_one", "newer") {
+		t.Error("the log holds a token")
+	}
+}
+
 // TestForgottenRecords: records of sandboxes that ended by themselves go, a day later
 // and on the provider's word only.
 func TestForgottenRecords(t *testing.T) {

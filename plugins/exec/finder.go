@@ -68,7 +68,7 @@ func (x *finding) open(ctx context.Context) error {
 	if x.opened {
 		return nil
 	}
-	sb, err := x.Backend.Connect(ctx, x.Sandbox.Ref)
+	sb, err := x.Connect(ctx, x.Sandbox.Ref, x.Sandbox.Token)
 	if err != nil {
 		if backend.ProvesGone(err) {
 			return session.ErrNotFound

@@ -32,10 +32,10 @@ const (
 	CapControl Capability = "control"
 	// CapNetwork: open networks and allow lists are enforced as asked.
 	CapNetwork Capability = "network"
-	// CapTokenOnce: Sandbox.Token comes with Create only, so that whoever loses it
-	// loses the way into the sandbox.
-	CapTokenOnce Capability = "token_once"
 
+	// CapTokenOnce stands for TokenConnector: Sandbox.Token comes with Create only,
+	// so that whoever loses it loses the way into the sandbox.
+	CapTokenOnce Capability = "token_once"
 	// CapTTLRefresh stands for KeepAliver.
 	CapTTLRefresh Capability = "ttl_refresh"
 	// CapPause stands for Pauser.
@@ -57,6 +57,16 @@ const (
 	// CapWatch stands for Watcher.
 	CapWatch Capability = "watch"
 )
+
+// TokenConnector takes back tokens that its provider tells only once. The host keeps
+// them beside its bindings, so that they outlive the plugin and what it remembers.
+type TokenConnector interface {
+	// ConnectToken is Connect for a caller that has the token of the sandbox, as
+	// Sandbox.Token said it, not empty. A token that the provider tells now comes
+	// before it. Without any token such a sandbox cannot be entered: that is
+	// KindAuthentication, and proves nothing about the sandbox.
+	ConnectToken(ctx context.Context, ref Ref, token string) (Sandbox, error)
+}
 
 // KeepAliver moves a sandbox's own timeout away.
 type KeepAliver interface {
@@ -240,6 +250,7 @@ func Optional[T any](b Backend, info Info) (T, bool) {
 // capabilityTable maps every optional interface to its flags. Flags without a
 // row describe the core and stand alone.
 var capabilityTable = []capabilityRow{
+	row[TokenConnector](CapTokenOnce),
 	row[KeepAliver](CapTTLRefresh),
 	row[Pauser](CapPause),
 	row[Snapshotter](CapSnapshots),

@@ -167,8 +167,13 @@ func (c *client) Create(ctx context.Context, spec CreateSpec) (Sandbox, error) {
 }
 
 func (c *client) Connect(ctx context.Context, ref Ref) (Sandbox, error) {
+	return c.ConnectToken(ctx, ref, "")
+}
+
+// ConnectToken implements TokenConnector; without a token it is Connect.
+func (c *client) ConnectToken(ctx context.Context, ref Ref, token string) (Sandbox, error) {
 	const op = "Connect"
-	resp, err := unary(ctx, op, deadlineLong, &pb.ConnectRequest{Ref: toPBRef(ref)}, c.pb.Connect)
+	resp, err := unary(ctx, op, deadlineLong, &pb.ConnectRequest{Ref: toPBRef(ref), Token: token}, c.pb.Connect)
 	if err != nil {
 		return Sandbox{}, err
 	}

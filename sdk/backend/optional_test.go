@@ -35,6 +35,16 @@ func (b *fullBackend) Info(context.Context) (Info, error) {
 	return Info{Name: "full", Version: "1", Capabilities: b.caps}, nil
 }
 
+func (b *fullBackend) Connect(_ context.Context, ref Ref) (Sandbox, error) {
+	b.note("Connect %v", ref)
+	return Sandbox{Ref: ref, State: StateRunning}, nil
+}
+
+func (b *fullBackend) ConnectToken(_ context.Context, ref Ref, token string) (Sandbox, error) {
+	b.note("ConnectToken %v %s", ref, token)
+	return Sandbox{Ref: ref, State: StateRunning, Token: token}, nil
+}
+
 func (b *fullBackend) KeepAlive(_ context.Context, ref Ref, ttl time.Duration) (time.Time, error) {
 	b.note("KeepAlive %v %v", ref, ttl)
 	return time.Unix(1_700_000_000, 5).UTC(), nil
@@ -208,7 +218,7 @@ func (p *pipeTerminal) Close() error {
 
 func allCapabilities() []Capability {
 	return []Capability{
-		CapTTLRefresh, CapPause, CapSnapshots, CapTemplates, CapVolumes, CapTerminals, CapDialPort, CapDetached, CapWatch,
+		CapTokenOnce, CapTTLRefresh, CapPause, CapSnapshots, CapTemplates, CapVolumes, CapTerminals, CapDialPort, CapDetached, CapWatch,
 	}
 }
 
@@ -225,6 +235,11 @@ func TestOptionalPartsCross(t *testing.T) {
 		}
 		b.asked = nil
 	}
+	sb, err := c.ConnectToken(ctx, ref, "secret")
+	check(err, "ConnectToken {c s} secret")
+	same(t, Sandbox{Ref: ref, State: StateRunning, Token: "secret"}, sb)
+	_, err = c.ConnectToken(ctx, ref, "")
+	check(err, "Connect {c s}")
 	at, err := c.KeepAlive(ctx, ref, time.Hour+1)
 	check(err, "KeepAlive {c s} 1h0m0.000000001s")
 	same(t, time.Unix(1_700_000_000, 5).UTC(), at)
@@ -306,8 +321,9 @@ func TestUndeclaredPartsAreUnsupported(t *testing.T) {
 	_, err3 := c.OpenTerminal(ctx, TerminalSpec{Ref: ref})
 	_, err4 := c.DialPort(ctx, ref, 80)
 	_, err5 := c.AttachRun(ctx, ref, "r", &listener{})
+	_, err6 := c.ConnectToken(ctx, ref, "secret")
 	for i, err := range []error{
-		err1, err2, err3, err4, err5, c.Pause(ctx, ref),
+		err1, err2, err3, err4, err5, err6, c.Pause(ctx, ref),
 		c.StartRun(ctx, DetachedStart{RunSpec: testSpec()}, &listener{}), c.Watch(ctx, ref, "/", false, nil),
 	} {
 		if KindOf(err) != KindUnsupported {

@@ -158,6 +158,9 @@ const (
 	StopCPU StopReason = "cpu"
 	// StopMemory: the memory limit.
 	StopMemory StopReason = "memory"
+	// StopDisk: the limit of what a sandbox stores, or storage with nothing left: the
+	// program was stopped, or failed after it was refused space. ExitCode tells which.
+	StopDisk StopReason = "disk"
 	// StopOutput: output beyond what a backend is willing to drain.
 	StopOutput StopReason = "output"
 	// StopCanceled: the caller went away.

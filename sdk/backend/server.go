@@ -121,7 +121,16 @@ func (s *server) Create(ctx context.Context, r *pb.CreateRequest) (*pb.CreateRes
 }
 
 func (s *server) Connect(ctx context.Context, r *pb.ConnectRequest) (*pb.ConnectResponse, error) {
-	sb, err := s.b.Connect(ctx, fromPBRef(r.GetRef()))
+	ref, token := fromPBRef(r.GetRef()), r.GetToken()
+	if token != "" {
+		c, ok := Optional[TokenConnector](s.b, s.info)
+		if !ok {
+			return nil, unsupported(ctx, "Connect")
+		}
+		sb, err := c.ConnectToken(ctx, ref, token)
+		return &pb.ConnectResponse{Sandbox: toPBSandbox(sb)}, toStatus(ctx, "Connect", err)
+	}
+	sb, err := s.b.Connect(ctx, ref)
 	return &pb.ConnectResponse{Sandbox: toPBSandbox(sb)}, toStatus(ctx, "Connect", err)
 }
 

@@ -105,6 +105,7 @@ var (
 		pb.StopReason_STOP_REASON_OUTPUT:   StopOutput,
 		pb.StopReason_STOP_REASON_CANCELED: StopCanceled,
 		pb.StopReason_STOP_REASON_LOST:     StopLost,
+		pb.StopReason_STOP_REASON_DISK:     StopDisk,
 	})
 	templateEnum = newEnum(map[pb.TemplateStatus]TemplateStatus{
 		pb.TemplateStatus_TEMPLATE_STATUS_READY:    TemplateReady,

@@ -1,6 +1,7 @@
 package minted
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (s *Sessions) Restore(ctx context.Context, owner session.Owner, target sess
 		case err == nil && !owns(owner, sb.Metadata):
 			return session.ErrNotFound
 		case err == nil:
-			x.Sandbox, err = target.Backend.Connect(ctx, sb.Ref)
+			x.Sandbox, err = target.Connect(ctx, sb.Ref, sb.Token)
 			return err
 		case !errors.Is(err, session.ErrNotFound):
 			return err
@@ -163,6 +164,19 @@ func (s *Sessions) bind(ctx context.Context, t session.Target, sb backend.Sandbo
 	return err
 }
 
+// token is that of a sandbox that was found by its name: its provider may have told it
+// once, and then the binding keeps it.
+func (s *Sessions) token(ctx context.Context, t session.Target, id string, sb backend.Sandbox) (string, error) {
+	if sb.Token != "" || !t.Info.Has(backend.CapTokenOnce) {
+		return sb.Token, nil
+	}
+	b, bound, err := s.o.Store.Get(ctx, keyOf(id))
+	if err != nil || !bound || !b.Names(session.ProviderOf(t), sb.ID) {
+		return "", err
+	}
+	return b.Token, nil
+}
+
 // nameless finds a session at a provider that names sandboxes itself: by its
 // binding, which saves a listing, and by its metadata when there is none.
 func (s *Sessions) nameless(ctx context.Context, t session.Target, id string, f backend.ListFilter) ([]backend.Sandbox, error) {
@@ -174,6 +188,7 @@ func (s *Sessions) nameless(ctx context.Context, t session.Target, id string, f 
 		sb, err := t.Backend.Get(ctx, backend.Ref{Config: t.Config, ID: b.Sandbox})
 		switch {
 		case err == nil && f.Matches(sb):
+			sb.Token = cmp.Or(sb.Token, b.Token) // descriptions need not hold it
 			return []backend.Sandbox{sb}, nil
 		case err != nil && !backend.ProvesGone(err):
 			return nil, err

@@ -135,6 +135,7 @@ func (s *Sessions) find(ctx context.Context, t session.Target, id string) (backe
 	if t.Info.Has(backend.CapNames) {
 		var sb backend.Sandbox
 		if sb, err = t.Backend.Get(ctx, backend.Ref{Config: t.Config, ID: id}); err == nil {
+			sb.Token, err = s.token(ctx, t, id, sb)
 			found = append(found, sb)
 		} else if backend.ProvesGone(err) {
 			err = nil
@@ -166,7 +167,7 @@ func (s *Sessions) Open(ctx context.Context, owner session.Owner, id string) (se
 	if err != nil {
 		return session.Session{}, err
 	}
-	sb, err := x.Backend.Connect(ctx, x.Sandbox.Ref)
+	sb, err := x.Connect(ctx, x.Sandbox.Ref, x.Sandbox.Token)
 	if err != nil {
 		x.Release()
 		if backend.ProvesGone(err) {

@@ -221,7 +221,8 @@ func (c *Client) locate(ctx context.Context, op, id string) (changed bool, err e
 
 // Ready waits until the daemon of a sandbox answers, as long as ctx allows: right
 // after a sandbox was made or resumed its port may not be open yet. On failure it
-// says so as KindUnavailable, which says nothing about the sandbox.
+// says so as KindUnavailable, or as KindAuthentication where its token is refused;
+// neither says anything about the sandbox.
 func (c *Client) Ready(ctx context.Context, id string) error {
 	const op = "Connect"
 	b, err := c.box(ctx, op, id)
@@ -230,8 +231,8 @@ func (c *Client) Ready(ctx context.Context, id string) error {
 	}
 	var last error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		if last = c.health(ctx, b); last == nil {
-			return nil
+		if last = c.health(ctx, b); last == nil || backend.KindOf(last) == backend.KindAuthentication {
+			return last // a token that is lost or wrong does not come back by waiting
 		}
 		select {
 		case <-ctx.Done():

@@ -103,6 +103,7 @@ type Backend struct {
 
 var _ interface {
 	backend.Backend
+	backend.TokenConnector
 	backend.KeepAliver
 	backend.Pauser
 	backend.Snapshotter

@@ -19,6 +19,10 @@ const (
 // Connect implements backend.Backend. Whose the sandbox is, is known before anything
 // is done to it.
 func (b *Backend) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox, error) {
+	return b.connect(ctx, ref, "")
+}
+
+func (b *Backend) connect(ctx context.Context, ref backend.Ref, token string) (backend.Sandbox, error) {
 	const op = "Connect"
 	c, err := b.config(op, ref.Config)
 	if err != nil {
@@ -26,6 +30,9 @@ func (b *Backend) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 	}
 	if !c.Dialect.ValidID(ref.ID) {
 		return backend.Sandbox{}, c.absent(op)
+	}
+	if !headerValue(token) {
+		return backend.Sandbox{}, b.fail(op, backend.KindInvalidRequest, "token: what is handed back is none of this provider's")
 	}
 	asleep := false
 	if _, ok := c.recall(ref.ID); !ok || c.traits.SlowPause {
@@ -35,6 +42,9 @@ func (b *Backend) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 			return backend.Sandbox{}, err
 		}
 		asleep = sb.State != backend.StateRunning
+	}
+	if err := c.handBack(op, ref.ID, token); err != nil {
+		return backend.Sandbox{}, err
 	}
 	return c.wake(ctx, op, ref.ID, asleep)
 }
@@ -49,6 +59,9 @@ func (c *config) wake(ctx context.Context, op, id string, asleep bool) (backend.
 		asleep = asleep || resumed
 		if err == nil {
 			err = c.data.Bind(id, c.endpoint(woken))
+		}
+		if err == nil && c.traits.TokenOnce { // some versions tell it again
+			err = c.handBack(op, id, woken.TrafficAccessToken)
 		}
 		if err != nil && backend.KindOf(err) != backend.KindConflict {
 			return backend.Sandbox{}, c.confirm(ctx, op, id, err)

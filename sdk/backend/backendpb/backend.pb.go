@@ -448,6 +448,7 @@ const (
 	StopReason_STOP_REASON_OUTPUT      StopReason = 5
 	StopReason_STOP_REASON_CANCELED    StopReason = 6
 	StopReason_STOP_REASON_LOST        StopReason = 7
+	StopReason_STOP_REASON_DISK        StopReason = 8
 )
 
 // Enum value maps for StopReason.
@@ -461,6 +462,7 @@ var (
 		5: "STOP_REASON_OUTPUT",
 		6: "STOP_REASON_CANCELED",
 		7: "STOP_REASON_LOST",
+		8: "STOP_REASON_DISK",
 	}
 	StopReason_value = map[string]int32{
 		"STOP_REASON_UNSPECIFIED": 0,
@@ -471,6 +473,7 @@ var (
 		"STOP_REASON_OUTPUT":      5,
 		"STOP_REASON_CANCELED":    6,
 		"STOP_REASON_LOST":        7,
+		"STOP_REASON_DISK":        8,
 	}
 )
 
@@ -2009,8 +2012,11 @@ func (x *CreateResponse) GetSandbox() *Sandbox {
 }
 
 type ConnectRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// What the host was told when the sandbox was made. A bearer secret: never
+	// logged. Only for plugins with the capability token_once.
+	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2050,6 +2056,13 @@ func (x *ConnectRequest) GetRef() *Ref {
 		return x.Ref
 	}
 	return nil
+}
+
+func (x *ConnectRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
 }
 
 type ConnectResponse struct {
@@ -7779,9 +7792,10 @@ const file_backend_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"G\n" +
 	"\x0eCreateResponse\x125\n" +
-	"\asandbox\x18\x01 \x01(\v2\x1b.caisson.backend.v1.SandboxR\asandbox\";\n" +
+	"\asandbox\x18\x01 \x01(\v2\x1b.caisson.backend.v1.SandboxR\asandbox\"V\n" +
 	"\x0eConnectRequest\x12)\n" +
-	"\x03ref\x18\x01 \x01(\v2\x17.caisson.backend.v1.RefR\x03ref\"H\n" +
+	"\x03ref\x18\x01 \x01(\v2\x17.caisson.backend.v1.RefR\x03ref\x12\x19\n" +
+	"\x05token\x18\x02 \x01(\tB\x03\x80\x01\x01R\x05token\"H\n" +
 	"\x0fConnectResponse\x125\n" +
 	"\asandbox\x18\x01 \x01(\v2\x1b.caisson.backend.v1.SandboxR\asandbox\"7\n" +
 	"\n" +
@@ -8195,7 +8209,7 @@ const file_backend_proto_rawDesc = "" +
 	"\rTimeoutAction\x12\x1e\n" +
 	"\x1aTIMEOUT_ACTION_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TIMEOUT_ACTION_KILL\x10\x01\x12\x18\n" +
-	"\x14TIMEOUT_ACTION_PAUSE\x10\x02*\xcd\x01\n" +
+	"\x14TIMEOUT_ACTION_PAUSE\x10\x02*\xe3\x01\n" +
 	"\n" +
 	"StopReason\x12\x1b\n" +
 	"\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -8205,7 +8219,8 @@ const file_backend_proto_rawDesc = "" +
 	"\x12STOP_REASON_MEMORY\x10\x04\x12\x16\n" +
 	"\x12STOP_REASON_OUTPUT\x10\x05\x12\x18\n" +
 	"\x14STOP_REASON_CANCELED\x10\x06\x12\x14\n" +
-	"\x10STOP_REASON_LOST\x10\a*f\n" +
+	"\x10STOP_REASON_LOST\x10\a\x12\x14\n" +
+	"\x10STOP_REASON_DISK\x10\b*f\n" +
 	"\tEntryType\x12\x1a\n" +
 	"\x16ENTRY_TYPE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fENTRY_TYPE_FILE\x10\x01\x12\x12\n" +

@@ -51,6 +51,9 @@ func (k *kit) infoCapabilities(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
+	if p, ok := k.b.(backend.TokenConnector); ok {
+		refused(backend.CapTokenOnce, func() error { _, err := p.ConnectToken(ctx, ref, "x"); return err })
+	}
 	if p, ok := k.b.(backend.Pauser); ok {
 		refused(backend.CapPause, func() error { return p.Pause(ctx, ref) })
 	}

@@ -10,6 +10,7 @@ import (
 
 func (k *kit) optionalChecks() []check {
 	return []check{
+		{"token", k.optionalToken},
 		{"pause", k.optionalPause},
 		{"keep_alive", k.optionalKeepAlive},
 		{"snapshot", k.optionalSnapshot},
@@ -30,6 +31,28 @@ func optional[T any](t *testing.T, k *kit) T {
 		t.Skip("the backend does not declare it")
 	}
 	return part
+}
+
+// optionalToken: a token that was told once opens the sandbox when it is handed back,
+// and what cannot be one is refused without harm.
+func (k *kit) optionalToken(t *testing.T) {
+	c := optional[backend.TokenConnector](t, k)
+	_, err := c.ConnectToken(t.Context(), k.ghost(), "token")
+	wantGone(t, "ConnectToken", err)
+	sb := k.create(t, k.createSpec())
+	if sb.Token == "" {
+		t.Fatal("a new sandbox has no token, which its backend says is told once")
+	}
+	k.write(t, sb.Ref, data("kept"), "x")
+	_, err = c.ConnectToken(t.Context(), sb.Ref, "no\r\ntoken")
+	wantKind(t, "ConnectToken with a line break", err, backend.KindInvalidRequest)
+	got, err := c.ConnectToken(t.Context(), sb.Ref, sb.Token)
+	if err != nil || got.ID != sb.ID || got.State != backend.StateRunning || got.Token != sb.Token {
+		t.Errorf("ConnectToken: %+v, %v", got, err)
+	}
+	if got := k.read(t, sb.Ref, data("kept")); got != "x" {
+		t.Errorf("with its token back the sandbox holds %q", got)
+	}
 }
 
 // optionalPause: only Connect wakes a paused sandbox.

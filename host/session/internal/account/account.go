@@ -21,6 +21,8 @@ import (
 type Account struct {
 	backend.Backend
 	*world
+	// memory is what this client was told of tokens that are told once.
+	memory *memory
 
 	// Name of the plugin; empty means "fake".
 	Name string
@@ -51,15 +53,20 @@ type world struct {
 type box struct {
 	backend.Sandbox
 	files map[string][]byte
+	token string
 }
 
 // New returns an empty account whose clock is now.
 func New(now func() time.Time, caps ...backend.Capability) *Account {
-	return &Account{Caps: caps, world: &world{now: now, boxes: make(map[string]*box), counts: make(map[string]int)}}
+	return &Account{Caps: caps, memory: &memory{}, world: &world{now: now, boxes: make(map[string]*box), counts: make(map[string]int)}}
 }
 
 // View returns another client of the same account.
-func (a *Account) View() *Account { v := *a; return &v }
+func (a *Account) View() *Account {
+	v := *a
+	v.memory = &memory{}
+	return &v
+}
 
 // Describe is what Info answers.
 func (a *Account) Describe() backend.Info {
@@ -134,8 +141,14 @@ func (a *Account) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 		if spec.Timeout.Mode == backend.TimeoutAfter && !a.Timeless {
 			sb.Expires = now.Add(spec.Timeout.Duration)
 		}
-		a.boxes[id] = &box{Sandbox: sb, files: make(map[string][]byte)}
+		b := &box{Sandbox: sb, files: make(map[string][]byte)}
+		a.boxes[id] = b
 		a.all = append(a.all, sb)
+		if a.has(backend.CapTokenOnce) {
+			b.token = fmt.Sprintf("token-%d", len(a.all))
+			a.memory.learn(id, b.token)
+			sb.Token = b.token
+		}
 		return sb, nil
 	})
 }
@@ -151,7 +164,9 @@ func (a *Account) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 			a.counts["woken"]++
 		}
 		b.State, b.LastActive = backend.StateRunning, a.now()
-		return b.Sandbox, nil
+		sb := b.Sandbox
+		sb.Token = a.memory.token(ref.ID)
+		return sb, nil
 	})
 }
 

@@ -13,6 +13,9 @@ import (
 // awake is live for operations that need a running sandbox.
 func (a *Account) awake(id string) (*box, error) {
 	b, err := a.live(id)
+	if err == nil && b.token != "" && a.memory.token(id) != b.token {
+		return nil, &backend.Error{Kind: backend.KindAuthentication, Plane: backend.PlaneData, Message: "the token of the sandbox is not known"}
+	}
 	if err == nil && b.State != backend.StateRunning {
 		return nil, &backend.Error{Kind: backend.KindConflict, Subject: backend.SubjectSandbox, Message: "the sandbox is " + string(b.State)}
 	}

@@ -1,0 +1,61 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/caisson-run/caisson/plugins/internal/envd"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// maxToken is the longest token that is believed, in bytes.
+const maxToken = 8 << 10
+
+// ConnectToken implements backend.TokenConnector: the host remembers what the provider
+// told once, also where the records of this plugin are gone.
+func (b *Backend) ConnectToken(ctx context.Context, ref backend.Ref, token string) (backend.Sandbox, error) {
+	c, err := b.config("Connect", ref.Config)
+	if err != nil {
+		return backend.Sandbox{}, err
+	}
+	if !c.traits.TokenOnce {
+		return backend.Sandbox{}, b.fail("Connect", backend.KindUnsupported, "the provider tells tokens whenever it is asked: none is taken back")
+	}
+	return b.connect(ctx, ref, token)
+}
+
+// handBack makes a token known that was told once, here and in the record of the
+// sandbox, which is known to be this config's. Without one nothing changes.
+func (c *config) handBack(op, id, token string) error {
+	if token == "" {
+		return nil
+	}
+	if e, _ := c.data.Endpoint(id); token != e.TrafficToken {
+		if err := c.data.Bind(id, envd.Endpoint{TrafficToken: token}); err != nil {
+			return err
+		}
+	}
+	rec, ok := c.records.find(id)
+	if rec.TrafficToken == token {
+		return nil
+	}
+	if !ok {
+		c.b.p.Log.Warn("what was recorded of a sandbox is gone: its token is taken back, the environment it was made with is not known any more", "sandbox", id)
+		k, _ := c.recall(id)
+		rec = record{Metadata: stamp(c.id, "", k.metadata, k.policy), Created: c.b.p.Now()}
+	}
+	rec.TrafficToken = token
+	if err := c.records.keep(id, rec); err != nil {
+		return c.b.fail(op, backend.KindInternal, "%w", err)
+	}
+	return nil
+}
+
+// headerValue reports whether a token can be sent: it becomes a header of every request.
+func headerValue(token string) bool {
+	for _, b := range []byte(token) {
+		if b <= ' ' || b > '~' {
+			return false
+		}
+	}
+	return len(token) <= maxToken
+}

@@ -1,0 +1,126 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+)
+
+// Config sets up a Run.
+type Config struct {
+	// Call asks the host for one call and waits for the answer. An error that is not
+	// that of ctx means that nobody listens any more.
+	Call func(ctx context.Context, c Call) (Reply, error)
+	// Clock is the run's wall clock; nil for none.
+	Clock *Clock
+	// Gone is called, from any goroutine and maybe more than once, when nobody listens
+	// any more: the program is to be stopped. Required.
+	Gone func(error)
+}
+
+// Run is the channel of one run. It is safe for concurrent use.
+type Run struct {
+	cfg   Config
+	ctx   context.Context // of the calls
+	end   context.CancelFunc
+	calls sync.WaitGroup
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when something changes
+	closed  bool
+	conns   map[*Conn]struct{}
+	next    int // id of the last call
+	open    int
+	held    int   // bytes of large frames that are being read, and of open inputs
+	kept    int   // bytes of answers not fetched
+	large   *Conn // the one connection that may read a large frame
+}
+
+// Errors of connections.
+var (
+	// ErrClosed: the run is over, or the connection was closed.
+	ErrClosed = errors.New("control: closed")
+	// ErrTooMany: there are MaxConns connections.
+	ErrTooMany = errors.New("control: too many connections")
+)
+
+// NewRun returns the channel of a run whose program may call until Close, or until ctx
+// ends.
+func NewRun(ctx context.Context, cfg Config) *Run {
+	r := &Run{cfg: cfg, changed: make(chan struct{}), conns: make(map[*Conn]struct{})}
+	r.ctx, r.end = context.WithCancel(ctx)
+	return r
+}
+
+// Close ends every connection and call, and waits until no Call is under way.
+func (r *Run) Close() {
+	r.end()
+	r.mu.Lock()
+	r.closed = true
+	for c := range r.conns {
+		c.drop()
+	}
+	r.announce()
+	r.mu.Unlock()
+	r.calls.Wait()
+}
+
+// Suspended reports whether calls are open, and returns a channel that is closed once
+// anything has changed.
+func (r *Run) Suspended() (open bool, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open > 0, r.changed
+}
+
+// announce tells everybody who waits that something has changed. The caller holds mu.
+func (r *Run) announce() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Dial opens a connection. The caller closes it.
+func (r *Run) Dial() (*Conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if len(r.conns) >= MaxConns {
+		return nil, ErrTooMany
+	}
+	c := &Conn{run: r, waiting: make(map[string]*waiting)}
+	c.ctx, c.cancel = context.WithCancel(r.ctx)
+	r.conns[c] = struct{}{}
+	return c, nil
+}
+
+// Ask makes one call without a connection, for backends whose command is their own.
+// The error is that of ctx or that nobody listens.
+func (r *Run) Ask(ctx context.Context, name string, input []byte) (Reply, error) {
+	c, err := r.Dial()
+	if err != nil {
+		return Reply{}, err
+	}
+	defer c.Close()
+	return Exchange(ctx, c, name, input)
+}
+
+// begin counts a call as open. The caller holds mu.
+func (r *Run) begin(n int) (id string) {
+	r.next++
+	r.held += n
+	if r.open++; r.open == 1 && r.cfg.Clock != nil {
+		r.cfg.Clock.Stand()
+	}
+	return strconv.Itoa(r.next)
+}
+
+// done is the end of begin. The caller holds mu.
+func (r *Run) done(n int) {
+	r.held -= n
+	if r.open--; r.open == 0 && r.cfg.Clock != nil {
+		r.cfg.Clock.Go()
+	}
+}

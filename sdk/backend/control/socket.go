@@ -1,0 +1,85 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// ServeListener carries connections of a socket until ctx ends or the listener fails,
+// then closes the listener and all connections and waits for what serves them. It
+// returns nil when ctx has ended. The caller sees to it that only the run's program can
+// connect.
+func (r *Run) ServeListener(ctx context.Context, l net.Listener) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		socket, err := l.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = socket.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			// Out of descriptors, or somebody hung up: the next may work.
+			select {
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		c, err := r.Dial()
+		if err != nil {
+			_ = socket.Close()
+			if errors.Is(err, ErrClosed) {
+				return nil
+			}
+			continue
+		}
+		all.Go(func() { c.ServeSocket(ctx, socket) })
+	}
+}
+
+// ServeSocket carries one connection of a program to its end, or to that of ctx, and
+// closes both.
+func (c *Conn) ServeSocket(ctx context.Context, socket io.ReadWriteCloser) {
+	var both sync.WaitGroup
+	end := sync.OnceFunc(func() {
+		_ = c.Close()
+		_ = socket.Close()
+	})
+	defer both.Wait()
+	defer end()
+	defer context.AfterFunc(ctx, end)()
+	both.Go(func() {
+		defer end() // what was answered has been written
+		_, _ = io.Copy(socket, onlyReader{c})
+	})
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := socket.Read(buf)
+		if n > 0 {
+			if _, err := c.Write(buf[:n]); err != nil {
+				both.Wait() // the program may still fetch what was answered
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// onlyReader keeps io.Copy from looking for other methods.
+type onlyReader struct{ io.Reader }
