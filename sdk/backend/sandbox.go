@@ -78,6 +78,10 @@ type Sandbox struct {
 	// Token is a bearer secret for traffic to this sandbox, where the provider
 	// issues one. Never log it.
 	Token string `json:"-"`
+	// StateSchema is the version of on-provider state that it is kept in, one of
+	// Info.StateSchema; empty means the first of them. While a version of a plugin
+	// takes the place of another, it decides which of the two serves the sandbox.
+	StateSchema string `json:"state_schema,omitempty"`
 }
 
 // CreateSpec says what sandbox to make.

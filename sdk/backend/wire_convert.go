@@ -140,7 +140,7 @@ func toPBSandbox(s Sandbox) *pb.Sandbox {
 		Created:    toPBTime(s.Created),
 		LastActive: toPBTime(s.LastActive),
 		Expires:    toPBTime(s.Expires),
-		Token:      s.Token,
+		Token:      s.Token, StateSchema: text(s.StateSchema),
 	}
 }
 
@@ -153,7 +153,7 @@ func fromPBSandbox(s *pb.Sandbox) Sandbox {
 		Created:    fromPBTime(s.GetCreated()),
 		LastActive: fromPBTime(s.GetLastActive()),
 		Expires:    fromPBTime(s.GetExpires()),
-		Token:      s.GetToken(),
+		Token:      s.GetToken(), StateSchema: s.GetStateSchema(),
 	}
 }
 

@@ -1547,7 +1547,9 @@ type Sandbox struct {
 	LastActive *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_active,json=lastActive,proto3" json:"last_active,omitempty"`
 	Expires    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires,proto3" json:"expires,omitempty"`
 	// A bearer secret: never logged.
-	Token         string `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
+	Token string `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
+	// One of InfoResponse.state_schema; empty means the first of them.
+	StateSchema   string `protobuf:"bytes,9,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1634,6 +1636,13 @@ func (x *Sandbox) GetExpires() *timestamppb.Timestamp {
 func (x *Sandbox) GetToken() string {
 	if x != nil {
 		return x.Token
+	}
+	return ""
+}
+
+func (x *Sandbox) GetStateSchema() string {
+	if x != nil {
+		return x.StateSchema
 	}
 	return ""
 }
@@ -7746,7 +7755,7 @@ const file_backend_proto_rawDesc = "" +
 	"\x06labels\x18\a \x03(\v2(.caisson.backend.v1.Metadata.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x03\n" +
 	"\aSandbox\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.caisson.backend.v1.RefR\x03ref\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.caisson.backend.v1.StateR\x05state\x12\x1b\n" +
@@ -7756,7 +7765,8 @@ const file_backend_proto_rawDesc = "" +
 	"\vlast_active\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastActive\x124\n" +
 	"\aexpires\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x19\n" +
-	"\x05token\x18\b \x01(\tB\x03\x80\x01\x01R\x05token\"\xa1\x01\n" +
+	"\x05token\x18\b \x01(\tB\x03\x80\x01\x01R\x05token\x12!\n" +
+	"\fstate_schema\x18\t \x01(\tR\vstateSchema\"\xa1\x01\n" +
 	"\aNetwork\x123\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x1f.caisson.backend.v1.NetworkModeR\x04mode\x12\x14\n" +
 	"\x05allow\x18\x02 \x03(\tR\x05allow\x12\x12\n" +
