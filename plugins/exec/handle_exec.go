@@ -2,11 +2,13 @@ package exec
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/events"
 )
 
 // exec answers POST /exec.
@@ -36,11 +38,10 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 		place.Leave()
 		return d.pass(w, r, node, bytes.NewReader(body))
 	}
-	out := newReply(w, d.o.KeepAlive)
-	c := &call{
-		in: in, place: place, principal: p, billing: d.billing, cents: d.o.Fee(),
-		admitted: out.keepAlive, log: d.log,
-	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := &call{in: in, place: place, principal: p, billing: d.billing, cents: d.o.Fee(), log: d.log}
+	out := d.deliver(w, r, c, cancel)
 	defer func() {
 		out.end()
 		if v := recover(); v != nil {
@@ -48,13 +49,36 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 			panic(v)
 		}
 	}()
-	res, err := d.run(r.Context(), c)
+	res, err := d.run(ctx, c)
+	place.Leave() // a slow reader takes nobody's place
 	annotate(r.Context(), "run", c.runID, "session", c.session, "started", c.started, "outcome", c.outcome)
 	if err != nil {
 		return out.fail(err, c)
 	}
 	out.result(res)
 	return nil
+}
+
+// delivery is how a run is answered: as one JSON value, or as events.
+type delivery interface {
+	// end stops what is sent meanwhile. It may be called more than once.
+	end()
+	// result answers with what came of the run.
+	result(res *CodeResult)
+	// fail answers with why there is no result, or returns err for the caller to
+	// answer while the status may still say it.
+	fail(err error, c *call) error
+}
+
+func (d *door) deliver(w http.ResponseWriter, r *http.Request, c *call, cancel func()) delivery {
+	if events.Wanted(r.Header) {
+		s := newStreamed(w, d.o, cancel)
+		c.admitted, c.watch = s.open, s
+		return s
+	}
+	out := newReply(w, d.o.KeepAlive)
+	c.admitted = out.keepAlive
+	return out
 }
 
 var errPanic = errors.New("panic")

@@ -67,6 +67,9 @@ type Options struct {
 	// KeepAlive is the time between two bytes that keep a waiting client's
 	// connection open, and before the first: 3 s.
 	KeepAlive time.Duration
+	// Stall is how long a reader of events may take for 64 KiB before it is
+	// treated as gone: 30 s.
+	Stall time.Duration
 	// Now is the clock: time.Now.
 	Now func() time.Time
 }
@@ -89,6 +92,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.ChangedFileBytes, 50<<20)
 	def(&o.ChangedDepth, 16)
 	def(&o.KeepAlive, 3*time.Second)
+	def(&o.Stall, 30*time.Second)
 	if o.Bases == nil {
 		o.Bases = []string{"", "/v1", Path}
 	}
@@ -100,7 +104,7 @@ func (o Options) complete() (Options, error) {
 	}
 	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth) < 0 ||
 		min(o.BodyBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
-		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive) < 0 {
+		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive, o.Stall) < 0 {
 		return o, errors.New("exec: a limit is negative")
 	}
 	return o, nil

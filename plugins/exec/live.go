@@ -9,6 +9,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/caisson-run/caisson/plugins/exec/internal/events"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -18,6 +19,7 @@ type live struct {
 	ctx     context.Context
 	opens   map[int]func(context.Context) (io.ReadCloser, error)
 	onStart func() error
+	watch   watcher // nil is fine
 
 	mu             sync.Mutex
 	stdout, stderr output
@@ -27,6 +29,16 @@ type live struct {
 }
 
 var _ backend.RunIO = (*live)(nil)
+
+// watcher is told what happens in a run while it happens. It must not wait.
+type watcher interface {
+	// Started is told the session in which the program begins.
+	Started(session string)
+	// Output is told what of a stream ("stdout" or "stderr") is kept, and End that
+	// there is no more of it; cut says that it had been longer.
+	Output(stream string, p []byte)
+	End(stream string, cut bool)
+}
 
 // defaultOutput bounds a stream whose limit nobody set.
 const defaultOutput = 1 << 20
@@ -79,15 +91,29 @@ func (l *live) began() (bool, error) {
 func (l *live) Stdout(p []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stdout.write(p)
+	l.tell(events.Stdout, l.stdout.write(p))
 	return nil
 }
 
 func (l *live) Stderr(p []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stderr.write(p)
+	l.tell(events.Stderr, l.stderr.write(p))
 	return nil
+}
+
+func (l *live) tell(stream string, kept []byte) {
+	if l.watch != nil {
+		l.watch.Output(stream, kept)
+	}
+}
+
+// ended tells the watcher that there is no more output, and whether it was cut.
+func (l *live) ended(cutOut, cutErr bool) {
+	if l.watch != nil {
+		l.watch.End(events.Stdout, cutOut)
+		l.watch.End(events.Stderr, cutErr)
+	}
 }
 
 // Call is not offered: RunSpec.Control is never set.
@@ -109,11 +135,12 @@ type output struct {
 	total int64
 }
 
-func (o *output) write(p []byte) {
+// write returns what of p is kept.
+func (o *output) write(p []byte) []byte {
 	o.total += int64(len(p))
-	if room := o.limit - int64(len(o.kept)); room > 0 {
-		o.kept = append(o.kept, p[:min(int64(len(p)), room)]...)
-	}
+	p = p[:min(int64(len(p)), max(0, o.limit-int64(len(o.kept))))]
+	o.kept = append(o.kept, p...)
+	return p
 }
 
 // text returns what was kept as valid UTF-8. A character that the limit cut in

@@ -23,6 +23,7 @@ func (i *Interpreter) report(sessionID string, l *live, in *inputs, res backend.
 	defer l.mu.Unlock()
 	cutOut := res.StdoutTruncated || l.stdout.total > int64(len(l.stdout.kept))
 	cutErr := res.StderrTruncated || l.stderr.total > int64(len(l.stderr.kept))
+	l.ended(cutOut, cutErr)
 	out := &CodeResult{
 		SessionID: sessionID,
 		Stdout:    l.stdout.text(cutOut),

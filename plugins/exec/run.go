@@ -25,6 +25,7 @@ type call struct {
 	// admitted is called once nothing can refuse the run any more except lack of
 	// room; nil is fine.
 	admitted func()
+	watch    watcher // nil is fine
 	log      hclog.Logger
 
 	runID   string
@@ -234,6 +235,7 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 	rctx, cancel := context.WithTimeout(ctx, o.spec.Limits.Wall+startSlack)
 	defer cancel()
 	io := newLive(rctx, o.spec.Limits, in, func() error { return i.start(ctx, c, x, in) })
+	io.watch = c.watch
 	defer io.close()
 	res, err := x.Backend.Run(rctx, o.spec, io)
 
@@ -280,6 +282,9 @@ func (i *Interpreter) start(ctx context.Context, c *call, x *finding, in *inputs
 		}
 	}
 	c.started, c.began = true, i.o.Now()
+	if c.watch != nil {
+		c.watch.Started(c.session)
+	}
 	i.host.Sessions().MarkUsed(x.ID)
 	for _, f := range in.found {
 		i.host.Sessions().MarkUsed(f.source)
