@@ -82,6 +82,8 @@ var libraries = map[string][]string{
 	"modernc.org/sqlite":                    {"host/ledger", "host/session/binding/sqlite"},
 	"github.com/redis/go-redis":             {"host/session/binding/redis", "internal/redistest"},
 	"github.com/urfave/cli":                 {"host/cmd"},
+	"github.com/prometheus":                 {"host/telemetry"},
+	"go.opentelemetry.io/otel":              {"host/telemetry", "host/cmd/caisson/internal/tracing", "sdk/backend"},
 	"github.com/santhosh-tekuri/jsonschema": {"manifest", "sdk/internal"},
 }
 
