@@ -16,11 +16,16 @@ const (
 	maxDecisionBytes = 16 << 20
 )
 
-// Decision is one request as the policy chain judged it. It holds what policies
-// may ask for, the program included: whoever reads it reads callers' code.
+// Decision is one request as the policy chain judged it, or its outcome as the chain
+// saw it. It holds what policies may ask for, the program and its output included:
+// whoever reads it reads callers' code.
 type Decision struct {
-	At      time.Time      `json:"at"`
+	At time.Time `json:"at"`
+	// Hook is when the chain was asked: "admit" or "result".
+	Hook    string         `json:"hook"`
 	Request policy.Request `json:"request"`
+	// Outcome is set at "result". Its own request is Request, and not repeated.
+	Outcome *policy.Outcome `json:"outcome,omitempty"`
 	// Allowed is whether the request went on.
 	Allowed bool `json:"allowed"`
 	// Rulings are those of the policies that were asked, in order.
@@ -36,11 +41,17 @@ type PolicyRuling struct {
 	Limits policy.Limits `json:"limits"`
 	// Verdict is what it said; Error is set instead when it failed.
 	Verdict policy.Verdict `json:"verdict,omitzero"`
-	Error   string         `json:"error,omitempty"`
+	// Warnings are what it remarked on the outcome, at "result".
+	Warnings []policy.Remark `json:"warnings,omitempty"`
+	Error    string          `json:"error,omitempty"`
 }
 
 func (d *Decision) add(p boundPolicy, shown policy.Limits, v policy.Verdict, err error) {
-	r := PolicyRuling{Policy: p.name, Version: p.version, Mode: p.mode, Limits: shown, Verdict: v}
+	d.append(p, PolicyRuling{Limits: shown, Verdict: v}, err)
+}
+
+func (d *Decision) append(p boundPolicy, r PolicyRuling, err error) {
+	r.Policy, r.Version, r.Mode = p.name, p.version, p.mode
 	if r.Mode == "" {
 		r.Mode = PolicyDeny
 	}
@@ -54,6 +65,9 @@ func (d *Decision) bytes() int {
 	n := len(d.Request.Code)
 	for _, a := range d.Request.Args {
 		n += len(a)
+	}
+	if d.Outcome != nil {
+		n += len(d.Outcome.Stdout) + len(d.Outcome.Stderr)
 	}
 	return n
 }

@@ -26,6 +26,8 @@ type PluginDetail struct {
 	StateSchema  []string `json:"state_schema,omitempty"`
 	Imports      []string `json:"imports,omitempty"`
 	Needs        []string `json:"needs,omitempty"`
+	// Hooks are when a policy is asked.
+	Hooks []string `json:"hooks,omitempty"`
 	// Env are the names of the variables that its process sees, never the values.
 	Env []string `json:"env,omitempty"`
 	// Configs are the ids of the named configs that it serves.
@@ -134,7 +136,7 @@ func describe(f found) PluginDetail {
 	}
 	d.Description, d.Licence, d.Path = m.Description, m.Licence, m.Path
 	d.Protocol, d.Capabilities, d.StateSchema = m.Protocol, m.Capabilities, m.StateSchema
-	d.Imports, d.Needs, d.Env = m.Imports, m.Needs, m.Env
+	d.Imports, d.Needs, d.Hooks, d.Env = m.Imports, m.Needs, m.Hooks, m.Env
 	if m.Runtime == manifest.RuntimeWASM {
 		d.ABI = string(m.ABI)
 	}

@@ -94,7 +94,7 @@ func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
 		}
 		s.policies = append(s.policies, boundPolicy{
 			name: p.found.m.Name, version: versionOf(p.found), needs: p.found.m.Needs, module: p.module,
-			mode: c.Mode, failOpen: c.FailOpen,
+			mode: c.Mode, failOpen: c.FailOpen, hooks: p.found.m.Hooks, patience: p.module.Info().Limits.Timeout,
 		})
 	}
 	for _, name := range a.config.Languages {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/policy"
 	"github.com/hashicorp/go-hclog"
@@ -32,7 +33,11 @@ type boundPolicy struct {
 	version PluginVersion
 	needs   []string
 	module  module
-	mode    PolicyMode // empty is PolicyDeny
+	// hooks are when it is asked; empty is manifest.HookAdmit. patience is how long
+	// a review waits for an instance.
+	hooks    []string
+	patience time.Duration
+	mode     PolicyMode // empty is PolicyDeny
 	// failOpen lets requests pass that the policy failed to judge.
 	failOpen bool
 }
@@ -78,7 +83,8 @@ func (h *Host) Admit(ctx context.Context, r policy.Request) (Ruling, error) {
 	}
 	defer ref.Release()
 	chain := ref.Value().policies
-	d := Decision{At: time.Now(), Request: r, Rulings: make([]PolicyRuling, 0, len(chain))}
+	chain = chain.at(manifest.HookAdmit)
+	d := Decision{At: time.Now(), Hook: manifest.HookAdmit, Request: r, Rulings: make([]PolicyRuling, 0, len(chain))}
 	ruling, err := chain.admit(ctx, r, &d, h.log)
 	if ctx.Err() == nil && len(chain) > 0 {
 		d.Allowed = err == nil
@@ -124,15 +130,28 @@ func (p boundPolicy) ask(ctx context.Context, r policy.Request) (policy.Verdict,
 	return policy.DecodeVerdict(out)
 }
 
+// at are the policies that are asked at a hook.
+func (chain policies) at(hook string) policies {
+	var out policies
+	for _, p := range chain {
+		if (&manifest.Manifest{Hooks: p.hooks}).Asks(hook) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (p boundPolicy) sees(what string) bool { return slices.Contains(p.needs, what) }
+
 // show takes from r what the policy did not ask for.
 func (p boundPolicy) show(r *policy.Request) {
-	if !slices.Contains(p.needs, "code") {
+	if !p.sees("code") {
 		r.Code = ""
 	}
-	if !slices.Contains(p.needs, "args") {
+	if !p.sees("args") {
 		r.Args = nil
 	}
-	if !slices.Contains(p.needs, "files") {
+	if !p.sees("files") {
 		r.Files = nil
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/sdk/policy"
@@ -15,13 +16,13 @@ const maxReplayed = 20
 // Replay compares what a policy said to recorded requests with what another
 // version says to the same.
 type Replay struct {
-	// Requests that were judged again, and how many verdicts are the same.
+	// Requests and outcomes that were judged again, and how many answers are the same.
 	Requests int `json:"requests"`
 	Same     int `json:"same"`
 	// Failed counts requests that the other version failed to judge.
 	Failed int `json:"failed"`
 	// Stricter counts those that it denies and that were allowed, Looser the other
-	// way round. The rest differ in limits, reason or code.
+	// way round. The rest differ in limits, reason, code or warnings.
 	Stricter int `json:"stricter"`
 	Looser   int `json:"looser"`
 	// Changes are the first differences, newest request first.
@@ -30,10 +31,14 @@ type Replay struct {
 
 // ReplayChange is one request about which two versions differ.
 type ReplayChange struct {
-	Decision *Decision      `json:"decision"`
-	Was      policy.Verdict `json:"was"`
-	Is       policy.Verdict `json:"is,omitzero"`
-	Error    string         `json:"error,omitempty"`
+	Decision *Decision `json:"decision"`
+	// Was and Is are verdicts on a request.
+	Was policy.Verdict `json:"was,omitzero"`
+	Is  policy.Verdict `json:"is,omitzero"`
+	// Warned and Warns are remarks on an outcome.
+	Warned []policy.Remark `json:"warned,omitempty"`
+	Warns  []policy.Remark `json:"warns,omitempty"`
+	Error  string          `json:"error,omitempty"`
 }
 
 // ReplayPolicy asks the version of a policy in use that lies in dir about the
@@ -75,40 +80,49 @@ func (h *Host) replay(ctx context.Context, set *moduleSet, name string, n int) (
 			if was.Policy != name || was.Error != "" {
 				continue
 			}
-			is, err := set.judge(ctx, was, d.Request)
+			is, err := set.judge(ctx, was, d)
 			if ctx.Err() != nil {
 				return out, ctx.Err()
 			}
-			out.add(d, was.Verdict, is, err)
+			out.add(d, was, is, err)
 		}
 	}
 	return out, nil
 }
 
-// judge asks the policy that was asked before.
-func (s *moduleSet) judge(ctx context.Context, was PolicyRuling, r policy.Request) (policy.Verdict, error) {
+// judge asks the policy that was asked before. Only what a policy says is set.
+func (s *moduleSet) judge(ctx context.Context, was PolicyRuling, d *Decision) (PolicyRuling, error) {
 	for _, p := range s.policies {
-		if p.name == was.Policy {
-			r.Limits = was.Limits
-			return p.ask(ctx, r)
+		if p.name != was.Policy {
+			continue
 		}
+		r := d.Request
+		r.Limits = was.Limits
+		if d.Outcome == nil {
+			v, err := p.ask(ctx, r)
+			return PolicyRuling{Verdict: v}, err
+		}
+		o := *d.Outcome
+		o.Request = r
+		m, err := p.review(ctx, o)
+		return PolicyRuling{Warnings: m.Warnings}, err
 	}
-	return policy.Verdict{}, fmt.Errorf("policy %q is not in the chain", was.Policy)
+	return PolicyRuling{}, fmt.Errorf("policy %q is not in the chain", was.Policy)
 }
 
-func (r *Replay) add(d *Decision, was, is policy.Verdict, err error) {
+func (r *Replay) add(d *Decision, was, is PolicyRuling, err error) {
 	r.Requests++
-	c := ReplayChange{Decision: d, Was: was, Is: is}
+	c := ReplayChange{Decision: d, Was: was.Verdict, Is: is.Verdict, Warned: was.Warnings, Warns: is.Warnings}
 	switch {
 	case err != nil:
 		r.Failed++
-		c.Is, c.Error = policy.Verdict{}, err.Error()
-	case was == is:
+		c.Is, c.Warns, c.Error = policy.Verdict{}, nil, err.Error()
+	case was.Verdict == is.Verdict && slices.Equal(was.Warnings, is.Warnings):
 		r.Same++
 		return
-	case was.Decision == policy.Allow && is.Decision != policy.Allow:
+	case was.Verdict.Decision == policy.Allow && is.Verdict.Decision == policy.Deny:
 		r.Stricter++
-	case was.Decision != policy.Allow && is.Decision == policy.Allow:
+	case was.Verdict.Decision == policy.Deny && is.Verdict.Decision == policy.Allow:
 		r.Looser++
 	}
 	if len(r.Changes) < maxReplayed {

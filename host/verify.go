@@ -175,7 +175,7 @@ func (v *verification) selftest(ctx context.Context) (string, error) {
 // answers makes the samples on the way.
 func (v *verification) answers(ctx context.Context) (string, error) {
 	if v.found.m.Kind == manifest.KindPolicy {
-		v.calls = policySamples(v.found.m.Needs)
+		v.calls = policySamples(v.found.m)
 	} else {
 		table, err := listLanguages(ctx, v.modules[0])
 		if err != nil {
@@ -256,7 +256,7 @@ func (v *verification) memory(ctx context.Context) (string, error) {
 
 // policySamples are requests of many shapes, each as a policy with such needs is
 // shown it.
-func policySamples(needs []string) []sample {
+func policySamples(m *manifest.Manifest) []sample {
 	limits := policy.Limits{WallMS: 30_000, MemoryBytes: 512 << 20, StdoutBytes: 1 << 20, StderrBytes: 1 << 20}
 	requests := []policy.Request{
 		{Org: "acme", Via: "service_key", Language: "py", Toolchain: "cpython", Code: "print(1)"},
@@ -267,17 +267,34 @@ func policySamples(needs []string) []sample {
 		{Org: "\u0000\U0001F600", Via: "bearer", Language: "py", Code: "\u2028\x7f\"\\"},
 		{Org: "acme", Via: "bearer", Language: "py", Code: string(make([]byte, 8<<10))},
 	}
-	out := make([]sample, len(requests))
-	for i, r := range requests {
+	var out []sample
+	p := boundPolicy{needs: m.Needs}
+	for _, r := range requests {
 		r.Config, r.Limits, r.CodeBytes = "default", limits, int64(len(r.Code))
 		if r.Network == "" {
 			r.Network = "none"
 		}
-		boundPolicy{needs: needs}.show(&r)
-		out[i] = sample{wasm.OpAdmit, r.AppendJSON(nil), func(reply []byte) error {
-			_, err := policy.DecodeVerdict(reply)
-			return err
-		}}
+		if m.Asks(manifest.HookAdmit) {
+			p.show(&r)
+			out = append(out, sample{wasm.OpAdmit, r.AppendJSON(nil), func(reply []byte) error {
+				_, err := policy.DecodeVerdict(reply)
+				return err
+			}})
+		}
+		if !m.Asks(manifest.HookResult) {
+			continue
+		}
+		for _, o := range []policy.Outcome{
+			{Stop: "exit", Stdout: "1\n", StdoutBytes: 2, WallMS: 3, Changed: r.Files},
+			{Stop: "timeout", ExitCode: -1, Signal: "SIGKILL", Stderr: string(make([]byte, 1<<10)), StderrBytes: 1 << 20},
+		} {
+			o.Request = r
+			p.hide(&o)
+			out = append(out, sample{wasm.OpResult, o.AppendJSON(nil), func(reply []byte) error {
+				_, err := policy.DecodeRemarks(reply)
+				return err
+			}})
+		}
 	}
 	return out
 }

@@ -86,7 +86,10 @@ var rootKeys = []key{
 	{"wasi", modules, false, func(d *decoder, n *node) { d.m.WASI = d.boolean(n) }},
 	{"deterministic", modules, false, func(d *decoder, n *node) { d.m.Deterministic = d.boolean(n) }},
 	{"needs", policies, false, func(d *decoder, n *node) {
-		d.m.Needs = d.list(n, 8, oneOf("code", "args", "files"))
+		d.m.Needs = d.list(n, 8, oneOf("code", "args", "files", "output"))
+	}},
+	{"hooks", policies, false, func(d *decoder, n *node) {
+		d.m.Hooks = d.list(n, 2, oneOf(HookAdmit, HookResult))
 	}},
 }
 

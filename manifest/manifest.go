@@ -84,9 +84,12 @@ type Manifest struct {
 	WASI bool
 	// Deterministic asks for a fixed clock and fixed randomness.
 	Deterministic bool
-	// Needs lists the parts of a request that a policy is shown besides its
-	// head: code, args, files.
+	// Needs lists the parts of a request and its outcome that a policy is shown
+	// besides their heads: code, args, files, output.
 	Needs []string
+	// Hooks lists when a policy is asked, HookAdmit and HookResult; empty is the
+	// first.
+	Hooks []string
 	// StateSchema lists the versions of on-provider state that a backend can
 	// serve, newest first.
 	StateSchema []string
@@ -151,6 +154,20 @@ func Parse(name string, data []byte, opts ...Option) (*Manifest, error) {
 // backend claims beyond this must be refused.
 func (m *Manifest) AllowsCapability(name string) bool {
 	return slices.Contains(m.Capabilities, name)
+}
+
+// When a policy is asked: before a run, and after it.
+const (
+	HookAdmit  = "admit"
+	HookResult = "result"
+)
+
+// Asks reports whether a policy is asked at a hook.
+func (m *Manifest) Asks(hook string) bool {
+	if len(m.Hooks) == 0 {
+		return hook == HookAdmit
+	}
+	return slices.Contains(m.Hooks, hook)
 }
 
 // AllowsImport reports whether the manifest lets a module import name from

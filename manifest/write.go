@@ -39,6 +39,7 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 		WASI          bool            `json:"wasi,omitempty"`
 		Deterministic bool            `json:"deterministic,omitempty"`
 		Needs         []string        `json:"needs,omitempty"`
+		Hooks         []string        `json:"hooks,omitempty"`
 		StateSchema   []string        `json:"state_schema,omitempty"`
 		StartTimeout  string          `json:"start_timeout,omitempty"`
 	}{
@@ -48,7 +49,7 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 			m.Limits.Memory, "", m.Limits.Instances, m.Limits.Fuel,
 			m.Limits.InputBytes, m.Limits.OutputBytes,
 		},
-		m.Imports, m.Capabilities, m.ABI, m.WASI, m.Deterministic, m.Needs, m.StateSchema, "",
+		m.Imports, m.Capabilities, m.ABI, m.WASI, m.Deterministic, m.Needs, m.Hooks, m.StateSchema, "",
 	}
 	if m.Limits.Timeout != 0 {
 		out.Limits.Timeout = formatDuration(m.Limits.Timeout)

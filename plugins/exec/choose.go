@@ -82,6 +82,7 @@ func (f *finder) shadowed(ctx context.Context, in *CodeRun, id string) bool {
 type order struct {
 	language string
 	warnings []host.PolicyWarning
+	request  policy.Request  // as it was admitted, with the limits in force
 	spec     backend.RunSpec // without inputs and sandbox
 }
 
@@ -120,7 +121,8 @@ func (i *Interpreter) order(ctx context.Context, c *call, t session.Target, sess
 	limits.MemoryBytes, limits.Processes = granted.MemoryBytes, granted.Processes
 	limits.StdoutBytes, limits.StderrBytes = granted.StdoutBytes, granted.StderrBytes
 
-	o := order{language: id, warnings: ruling.Warnings, spec: backend.RunSpec{
+	req.Limits = granted
+	o := order{language: id, warnings: ruling.Warnings, request: req, spec: backend.RunSpec{
 		RunID:   c.runID,
 		Program: backend.Program{File: plan.File, Source: []byte(in.Code)},
 		Env:     plan.Env,

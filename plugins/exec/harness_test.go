@@ -49,6 +49,7 @@ type rig struct {
 	principal map[string]host.Principal // by key
 	standing  func(host.Principal) error
 	admit     func(policy.Request) (policy.Limits, error)
+	look      func(policy.Outcome) []host.PolicyWarning // nil: nobody asks
 	warnings  []host.PolicyWarning
 	planned   error // what becomes of planning, when it fails
 	ready     error
@@ -254,6 +255,11 @@ func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []stri
 	}
 	return "", "", language.Plan{}, &host.LanguageError{Language: lang, Offered: []string{"bash", "c"}}
 }
+
+// Reviews and Review play policies that look at outcomes.
+func (r *rig) Reviews() bool { return r.look != nil }
+
+func (r *rig) Review(_ context.Context, o policy.Outcome) []host.PolicyWarning { return r.look(o) }
 
 func (r *rig) Admit(_ context.Context, q policy.Request) (host.Ruling, error) {
 	r.mu.Lock()

@@ -126,6 +126,8 @@ type services interface {
 	Offers(t session.Target) []host.Offer
 	Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error)
 	Admit(ctx context.Context, r policy.Request) (host.Ruling, error)
+	Reviews() bool
+	Review(ctx context.Context, o policy.Outcome) []host.PolicyWarning
 	Ready(ctx context.Context) error
 }
 

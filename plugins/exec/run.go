@@ -260,12 +260,13 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 	}
 	c.outcome, c.wall = res.Stop, res.Usage.Wall
 	i.debit(ctx, c, res)
+	warnings := append(o.warnings, i.review(ctx, o.request, x.ID, io, res)...)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	in.unplaced(res.MissingInputs)
 	out := i.report(x.ID, io, in, res)
-	for _, w := range o.warnings {
+	for _, w := range warnings {
 		out.PolicyWarnings = append(out.PolicyWarnings, PolicyWarning(w))
 	}
 	return out, nil

@@ -3,10 +3,8 @@ package policy
 import (
 	"errors"
 	"strconv"
-	"unicode"
 
 	"github.com/caisson-run/caisson/sdk/canon"
-	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
 
 const (
@@ -64,16 +62,11 @@ func (v *Verdict) Validate() error {
 	default:
 		return errors.New(`decision: want "allow" or "deny"`)
 	}
-	if len(v.Reason) > MaxReasonBytes {
-		return errors.New("reason: is longer than " + strconv.Itoa(MaxReasonBytes) + " bytes")
+	if err := checkReason(v.Reason); err != nil {
+		return err
 	}
-	for _, c := range v.Reason {
-		if unicode.IsControl(c) {
-			return errors.New("reason: holds a control character")
-		}
-	}
-	if v.Code != "" && !abi.ValidCode(v.Code) {
-		return errors.New("code: want a lower-case letter, then at most 63 of a-z, 0-9 and _")
+	if err := checkCode(v.Code); err != nil {
+		return err
 	}
 	for i, value := range v.Limits.values() {
 		if *value < 0 {
@@ -86,8 +79,15 @@ func (v *Verdict) Validate() error {
 // DecodeRequest reads a request as a policy sees it. Members it does not know are
 // skipped, so that a policy built today runs under a later host.
 func DecodeRequest(data []byte) (Request, error) {
-	var q Request
 	r := canon.NewReader(data)
+	q := decodeRequest(r)
+	if err := r.End(); err != nil {
+		return Request{}, canon.At("request", err)
+	}
+	return q, nil
+}
+
+func decodeRequest(r *canon.Reader) (q Request) {
 	r.Object(func(name string) {
 		switch name {
 		case "args":
@@ -120,10 +120,7 @@ func DecodeRequest(data []byte) (Request, error) {
 			r.Skip()
 		}
 	})
-	if err := r.End(); err != nil {
-		return Request{}, canon.At("request", err)
-	}
-	return q, nil
+	return q
 }
 
 func decodeFile(r *canon.Reader) (f File) {

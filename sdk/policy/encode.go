@@ -14,7 +14,7 @@ func (r *Request) AppendJSON(dst []byte) []byte {
 	o.Int("code_bytes", r.CodeBytes)
 	o.String("config", r.Config)
 	if len(r.Files) > 0 {
-		o.Value("files", r.appendFiles)
+		o.Value("files", func(dst []byte) []byte { return appendFiles(dst, r.Files) })
 	}
 	o.String("language", r.Language)
 	o.Value("limits", r.Limits.appendJSON)
@@ -27,15 +27,15 @@ func (r *Request) AppendJSON(dst []byte) []byte {
 	return o.Close()
 }
 
-func (r *Request) appendFiles(dst []byte) []byte {
+func appendFiles(dst []byte, files []File) []byte {
 	dst = append(dst, '[')
-	for i := range r.Files {
+	for i := range files {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		o := canon.NewObject(dst)
-		o.String("name", r.Files[i].Name)
-		o.Int("size", r.Files[i].Size)
+		o.String("name", files[i].Name)
+		o.Int("size", files[i].Size)
 		dst = o.Close()
 	}
 	return append(dst, ']')

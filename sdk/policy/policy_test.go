@@ -36,6 +36,31 @@ func TestVerdictContract(t *testing.T) {
 	}.Run(t)
 }
 
+func TestOutcomeContract(t *testing.T) {
+	contracttest.Contract{
+		Name: "policy-outcome", Dir: schemas, Type: reflect.TypeFor[policy.Outcome](), SkipsUnknown: true,
+		Defs: map[string]reflect.Type{
+			"request": reflect.TypeFor[policy.Request](), "file": reflect.TypeFor[policy.File](), "limits": reflect.TypeFor[policy.Limits](),
+		},
+		Decode: func(data []byte) (any, error) { o, err := policy.DecodeOutcome(data); return &o, err },
+		Append: func(dst []byte, v any) []byte { return v.(*policy.Outcome).AppendJSON(dst) },
+	}.Run(t)
+}
+
+func TestRemarksContract(t *testing.T) {
+	contracttest.Contract{
+		Name: "policy-remarks", Dir: schemas, Type: reflect.TypeFor[policy.Remarks](),
+		Defs:   map[string]reflect.Type{"remark": reflect.TypeFor[policy.Remark]()},
+		Decode: func(data []byte) (any, error) { m, err := policy.DecodeRemarks(data); return &m, err },
+		Append: func(dst []byte, v any) []byte { return v.(*policy.Remarks).AppendJSON(dst) },
+		Adjust: func(v any) {
+			for i := range v.(*policy.Remarks).Warnings {
+				v.(*policy.Remarks).Warnings[i] = policy.Remark{Code: "a_code", Reason: "why <é>"}
+			}
+		},
+	}.Run(t)
+}
+
 func TestDecodeVerdictRefusals(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                                       "verdict: json: want an object",
@@ -143,6 +168,19 @@ func FuzzDecodeRequest(f *testing.F) {
 		again, err := policy.DecodeRequest(r.AppendJSON(nil))
 		if err != nil || string(again.AppendJSON(nil)) != string(r.AppendJSON(nil)) {
 			t.Fatalf("%q: %+v came back as %+v, %v", data, r, again, err)
+		}
+	})
+}
+
+func FuzzDecodeRemarks(f *testing.F) {
+	f.Add([]byte(`{"warnings":[{"code":"a","reason":"é"},{"reason":"b"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := policy.DecodeRemarks(data)
+		if err != nil {
+			return
+		}
+		if again, err := policy.DecodeRemarks(m.AppendJSON(nil)); err != nil || !reflect.DeepEqual(again, m) && len(m.Warnings) > 0 {
+			t.Fatalf("%q: %+v came back as %+v, %v", data, m, again, err)
 		}
 	})
 }

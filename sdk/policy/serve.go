@@ -25,8 +25,8 @@ import (
 //
 // See sdk/guest for how it is built. A panic in decide denies.
 func Serve(decide func(Request) Verdict) {
-	var a admitter
-	guest.Handle(abi.OpAdmit, func(in []byte) ([]byte, error) { return a.admit(decide, in) })
+	s := server{hooks: Hooks{Admit: decide}}
+	guest.Handle(abi.OpAdmit, s.admit)
 }
 
 // ServeConfig is Serve for a policy with settings. configure receives the
@@ -36,40 +36,86 @@ func Serve(decide func(Request) Verdict) {
 // configuration against the schema in the module's manifest, so configure checks
 // what a schema cannot say.
 func ServeConfig(configure func(config []byte) (func(Request) Verdict, error)) {
-	var a admitter
-	var decide func(Request) Verdict
-	set := func(config []byte) error {
-		d, err := configure(config)
-		if err != nil {
-			return &guest.Error{Code: abi.CodeBadConfig, Message: err.Error()}
-		}
-		decide = d
-		return nil
-	}
-	guest.Handle(abi.OpConfigure, func(in []byte) ([]byte, error) { return nil, set(in) })
-	guest.Handle(abi.OpAdmit, func(in []byte) ([]byte, error) {
-		if decide == nil {
-			if err := set([]byte("{}")); err != nil {
-				return nil, err
-			}
-		}
-		return a.admit(decide, in)
+	ServeHooks(func(config []byte) (Hooks, error) {
+		decide, err := configure(config)
+		return Hooks{Admit: decide}, err
 	})
 }
 
-// admitter answers admit. It reuses the reply's buffer, which the host has read by
-// the time of the next call.
-type admitter struct{ reply []byte }
+// Hooks are what a policy answers. The manifest says which the host calls: "hooks".
+type Hooks struct {
+	// Admit decides about a request; without it every request is denied.
+	Admit func(Request) Verdict
+	// Result remarks on what became of a run. It cannot change anything.
+	Result func(Outcome) Remarks
+}
 
-func (a *admitter) admit(decide func(Request) Verdict, in []byte) ([]byte, error) {
+// ServeHooks is ServeConfig for a policy that is asked at other times, too.
+func ServeHooks(configure func(config []byte) (Hooks, error)) {
+	var s server
+	set := func(config []byte) error {
+		h, err := configure(config)
+		if err != nil {
+			return &guest.Error{Code: abi.CodeBadConfig, Message: err.Error()}
+		}
+		s.hooks, s.configured = h, true
+		return nil
+	}
+	serve := func(answer func([]byte) ([]byte, error)) guest.Handler {
+		return func(in []byte) ([]byte, error) {
+			if !s.configured {
+				if err := set([]byte("{}")); err != nil {
+					return nil, err
+				}
+			}
+			return answer(in)
+		}
+	}
+	guest.Handle(abi.OpConfigure, func(in []byte) ([]byte, error) { return nil, set(in) })
+	guest.Handle(abi.OpAdmit, serve(s.admit))
+	guest.Handle(abi.OpResult, serve(s.result))
+}
+
+// server answers for a policy. It reuses the reply's buffer, which the host has read
+// by the time of the next call.
+type server struct {
+	hooks      Hooks
+	configured bool
+	reply      []byte
+}
+
+func (s *server) admit(in []byte) ([]byte, error) {
+	if s.hooks.Admit == nil {
+		return nil, unserved(abi.OpAdmit)
+	}
 	request, err := DecodeRequest(in)
 	if err != nil {
 		return nil, &guest.Error{Code: abi.CodeBadInput, Message: err.Error()}
 	}
-	verdict := decide(request)
+	verdict := s.hooks.Admit(request)
 	if err := verdict.Validate(); err != nil {
 		return nil, &guest.Error{Code: "bad_verdict", Message: err.Error()}
 	}
-	a.reply = verdict.AppendJSON(a.reply[:0])
-	return a.reply, nil
+	s.reply = verdict.AppendJSON(s.reply[:0])
+	return s.reply, nil
+}
+
+func (s *server) result(in []byte) ([]byte, error) {
+	if s.hooks.Result == nil {
+		return nil, unserved(abi.OpResult)
+	}
+	outcome, err := DecodeOutcome(in)
+	if err != nil {
+		return nil, &guest.Error{Code: abi.CodeBadInput, Message: err.Error()}
+	}
+	remarks := s.hooks.Result(outcome)
+	if err := remarks.Validate(); err != nil {
+		return nil, &guest.Error{Code: "bad_remarks", Message: err.Error()}
+	}
+	s.reply = remarks.AppendJSON(s.reply[:0])
+	return s.reply, nil
+}
+
+func unserved(op abi.Op) error {
+	return &guest.Error{Code: abi.CodeUnsupportedOp, Message: "this module does not serve " + op.String()}
 }

@@ -231,6 +231,7 @@ func printDetail(w io.Writer, d host.PluginDetail) error {
 	row("state schema", "%s", list(d.StateSchema))
 	row("imports", "%s", list(d.Imports))
 	row("needs", "%s", list(d.Needs))
+	row("hooks", "%s", list(d.Hooks))
 	row("environment", "%s", list(d.Env))
 	row("configs", "%s", list(d.Configs))
 	if p := d.Process; p != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
+	"github.com/caisson-run/caisson/sdk/policy"
 	"github.com/urfave/cli/v3"
 )
 
@@ -69,7 +70,10 @@ func printDecisions(w io.Writer, list []*host.Decision) error {
 	fmt.Fprintln(tw, "TIME\tORG\tLANGUAGE\tBYTES\tOUTCOME\tPOLICIES")
 	for _, d := range list {
 		outcome := "allowed"
-		if !d.Allowed {
+		switch {
+		case d.Outcome != nil:
+			outcome = "ended: " + d.Outcome.Stop
+		case !d.Allowed:
 			outcome = "denied"
 		}
 		var said []string
@@ -85,6 +89,9 @@ func printDecisions(w io.Writer, list []*host.Decision) error {
 // ruling is one policy's say in a few words.
 func ruling(r host.PolicyRuling) string {
 	s := r.Policy + " " + string(r.Verdict.Decision)
+	if r.Verdict.Decision == "" {
+		s = r.Policy + " " + remarks(r.Warnings)
+	}
 	switch {
 	case r.Error != "":
 		s = r.Policy + " failed: " + r.Error
@@ -95,6 +102,18 @@ func ruling(r host.PolicyRuling) string {
 		s += " (" + string(r.Mode) + ")"
 	}
 	return s
+}
+
+// remarks are those on an outcome.
+func remarks(list []policy.Remark) string {
+	if len(list) == 0 {
+		return "has no remarks"
+	}
+	reasons := make([]string, len(list))
+	for i, w := range list {
+		reasons[i] = w.Reason
+	}
+	return "remarks: " + strings.Join(reasons, ", ")
 }
 
 func (a *app) policyReplay(ctx context.Context, cmd *cli.Command) error {
@@ -128,12 +147,15 @@ func printReplay(w io.Writer, r host.Replay) error {
 		r.Requests, r.Same, r.Stricter, r.Looser, r.Requests-r.Same-r.Stricter-r.Looser-r.Failed, r.Failed)
 	for _, c := range r.Changes {
 		q := c.Decision.Request
-		is := string(c.Is.Decision) + " " + c.Is.Reason
+		was, is := string(c.Was.Decision)+" "+c.Was.Reason, string(c.Is.Decision)+" "+c.Is.Reason
+		if c.Decision.Outcome != nil {
+			was, is = remarks(c.Warned), remarks(c.Warns)
+		}
 		if c.Error != "" {
 			is = "failed: " + c.Error
 		}
 		fmt.Fprintf(w, "  %s %s %s, %d bytes: was %s, is %s\n", c.Decision.At.UTC().Format(time.RFC3339), q.Org, q.Language, q.CodeBytes,
-			strings.TrimSpace(string(c.Was.Decision)+" "+c.Was.Reason), strings.TrimSpace(is))
+			strings.TrimSpace(was), strings.TrimSpace(is))
 	}
 	return err
 }
