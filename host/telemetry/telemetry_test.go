@@ -44,7 +44,9 @@ func all(t *Telemetry) {
 // full has sources too.
 func full(o Options) *Telemetry {
 	t := New(o)
-	t.AddQueue(func() Queue { return Queue{Running: 1, Waiting: 2, Places: 3, Tenants: 1, Memory: 4, MemoryBudget: 5, Principals: 6} })
+	t.AddQueue(func() Queue {
+		return Queue{Running: 1, Waiting: 2, Places: 3, Tenants: 1, Memory: 4, MemoryBudget: 5, Principals: 6}
+	})
 	t.AddPlugins(func() []Plugin {
 		return []Plugin{
 			{Name: "b", Kind: "backend", Version: "1.0.0", State: "ready", Restarts: 1, LogDropped: 2, InFlight: 3, Generations: 1},

@@ -47,7 +47,8 @@ var _ interface {
 	Watcher
 } = (*client)(nil)
 
-// capped applies the message limit to every call, whatever the connection's own.
+// capped applies the message limit to every call, whatever the connection's own, and
+// passes on whose request it serves.
 type capped struct{ grpc.ClientConnInterface }
 
 func withCaps(opts []grpc.CallOption) []grpc.CallOption {
@@ -57,11 +58,11 @@ func withCaps(opts []grpc.CallOption) []grpc.CallOption {
 }
 
 func (c capped) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return c.ClientConnInterface.Invoke(ctx, method, args, reply, withCaps(opts)...)
+	return c.ClientConnInterface.Invoke(outgoing(ctx), method, args, reply, withCaps(opts)...)
 }
 
 func (c capped) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.ClientConnInterface.NewStream(ctx, desc, method, withCaps(opts)...)
+	return c.ClientConnInterface.NewStream(outgoing(ctx), desc, method, withCaps(opts)...)
 }
 
 // unary makes one call with a default deadline.

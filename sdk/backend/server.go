@@ -45,8 +45,8 @@ func newServer(b Backend, info Info, log hclog.Logger, opts []grpc.ServerOption)
 	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
-		grpc.ChainUnaryInterceptor(r.unary),
-		grpc.ChainStreamInterceptor(r.stream),
+		grpc.ChainUnaryInterceptor(incomingUnary, r.unary),
+		grpc.ChainStreamInterceptor(incomingStream, r.stream),
 	}, opts...)...)
 	pb.RegisterBackendServer(s, &server{b: b, info: info, recoverer: r})
 	return s
@@ -77,7 +77,7 @@ func (r recoverer) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServer
 // anything, and errors travel further.
 func (r recoverer) catch(ctx context.Context, op string, err *error) {
 	if p := recover(); p != nil {
-		r.log.Error("panic in a call", "op", op, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		r.log.Error("panic in a call", "op", op, "request", RequestID(ctx), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		*err = toStatus(ctx, op, Errorf(KindInternal, op, "the plugin panicked; its log says where"))
 	}
 }
