@@ -84,6 +84,7 @@ var libraries = map[string][]string{
 	"github.com/urfave/cli":                 {"host/cmd"},
 	"github.com/prometheus":                 {"host/telemetry"},
 	"go.opentelemetry.io/otel":              {"host/telemetry", "host/cmd/caisson/internal/tracing", "sdk/backend"},
+	"github.com/getkin/kin-openapi":         {},
 	"github.com/santhosh-tekuri/jsonschema": {"manifest", "sdk/internal"},
 }
 

@@ -30,7 +30,11 @@ func (r *rig) do(q *http.Request) answer {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		r.t.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, b}
+	a := answer{res.StatusCode, res.Header, b}
+	if err := r.documented(q, a); err != nil {
+		r.t.Error(err)
+	}
+	return a
 }
 
 func (r *rig) request(method, key, path string, body io.Reader) *http.Request {

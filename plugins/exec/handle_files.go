@@ -30,6 +30,13 @@ type metadata struct {
 	ContentType      string `json:"content-type"`
 }
 
+// objectReply is one file by itself, with the members that are called otherwise there.
+type objectReply struct {
+	listed
+	OriginalFilename string `json:"originalFilename"`
+	ReadOnly         bool   `json:"readOnly"`
+}
+
 // javaScriptTime is what Date of every client parses.
 const javaScriptTime = "2006-01-02T15:04:05.000Z"
 
@@ -109,11 +116,7 @@ func (d *door) object(w http.ResponseWriter, r *http.Request) error {
 	}
 	name, _ := names.Relative(e.Path)
 	l := d.listed(x, name, e)
-	writeJSON(w, http.StatusOK, struct {
-		listed
-		OriginalFilename string `json:"originalFilename"`
-		ReadOnly         bool   `json:"readOnly"`
-	}{l, l.Metadata.OriginalFilename, l.ReadOnly})
+	writeJSON(w, http.StatusOK, objectReply{l, l.Metadata.OriginalFilename, l.ReadOnly})
 	return nil
 }
 

@@ -87,6 +87,10 @@ type offered struct {
 	Version    string   `json:"version,omitempty"`
 }
 
+type languagesReply struct {
+	Languages []offered `json:"languages"`
+}
+
 // languages answers GET /languages: what a new session can run.
 func (d *door) languages(w http.ResponseWriter, r *http.Request) error {
 	t, err := d.host.Sessions().Default(r.Context(), ownerOf(principal(r)))
@@ -99,7 +103,7 @@ func (d *door) languages(w http.ResponseWriter, r *http.Request) error {
 	for k, o := range offers {
 		out[k] = offer(o)
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"languages": out})
+	writeJSON(w, http.StatusOK, languagesReply{out})
 	return nil
 }
 

@@ -52,6 +52,7 @@ func (d *door) routes() []route {
 		{path: "/files/{sid}/{fid...}", methods: map[string]action{del: d.remove}},
 		{path: "/sessions/{sid}/objects/{fid...}", methods: map[string]action{get: d.object, del: d.remove}},
 		{path: "/languages", methods: map[string]action{get: d.languages}},
+		{path: "/openapi.json", methods: map[string]action{get: describe}, public: true},
 		{path: healthPath, methods: map[string]action{get: d.healthy}, public: true},
 	}
 }

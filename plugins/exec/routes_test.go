@@ -31,7 +31,7 @@ func TestAliases(t *testing.T) {
 		into[stored](t, r.send(alice, base+"/upload/batch", csv("a.csv", "1")), 200)
 		into[stored](t, r.send(alice, base+"/upload/batch/", csv("a.csv", "1")), 200)
 		id := s.SessionID + "/" + s.Files[0].FileID
-		for _, p := range []string{"/download/" + id, "/files/" + s.SessionID, "/files/" + s.SessionID + "/", "/sessions/" + s.SessionID + "/objects/" + s.Files[0].FileID, "/languages", "/languages/", "/health", "/health/"} {
+		for _, p := range []string{"/download/" + id, "/files/" + s.SessionID, "/files/" + s.SessionID + "/", "/sessions/" + s.SessionID + "/objects/" + s.Files[0].FileID, "/languages", "/languages/", "/openapi.json", "/health", "/health/"} {
 			if a := r.get(alice, base+p); a.status != 200 {
 				t.Errorf("%s: %d %s", base+p, a.status, a.body)
 			}

@@ -1,0 +1,430 @@
+package exec
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/caisson-run/caisson/plugins/exec/openapi"
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromData(openapi.JSON())
+})
+
+func document(t testing.TB) *openapi3.T {
+	t.Helper()
+	doc, err := loadDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// plain is a route's path as the document spells it.
+func plain(path string) string { return strings.ReplaceAll(path, "...}", "}") }
+
+// refusing are routes that answer nothing but a refusal.
+var refusing = []string{"/download/{sid}"}
+
+// The document has every route and every method, and no others.
+func TestDocumentHasEveryRoute(t *testing.T) {
+	doc := document(t)
+	want := make(map[string][]string)
+	for _, rt := range new(door).routes() {
+		if slices.Contains(refusing, rt.path) {
+			continue
+		}
+		for m := range rt.methods {
+			want[plain(rt.path)] = append(want[plain(rt.path)], m)
+		}
+		item := doc.Paths.Value(plain(rt.path))
+		if item == nil {
+			t.Errorf("openapi.yaml lacks the path %s", rt.path)
+			continue
+		}
+		for m, op := range item.Operations() {
+			open := op.Security != nil && len(*op.Security) == 0
+			if open != rt.public {
+				t.Errorf("%s %s: the route is public: %v, the document says %v", m, rt.path, rt.public, open)
+			}
+			var params []string
+			for _, p := range append(slices.Clone(item.Parameters), op.Parameters...) {
+				if p.Value.In == "path" {
+					params = append(params, p.Value.Name)
+				}
+			}
+			var names []string
+			for _, m := range regexp.MustCompile(`\{(\w+)`).FindAllStringSubmatch(rt.path, -1) {
+				names = append(names, m[1])
+			}
+			if !slices.Equal(params, names) {
+				t.Errorf("%s %s: path parameters %v, want %v", m, rt.path, params, names)
+			}
+		}
+	}
+	for p, item := range doc.Paths.Map() {
+		got := slices.Sorted(maps.Keys(item.Operations()))
+		slices.Sort(want[p])
+		if !slices.Equal(got, want[p]) {
+			t.Errorf("%s: openapi.yaml has %v, the router %v", p, got, want[p])
+		}
+	}
+}
+
+// wireTypes are the schemas of the document and the Go types that they describe.
+var wireTypes = map[string]reflect.Type{
+	"CodeRun":          reflect.TypeFor[CodeRun](),
+	"File":             reflect.TypeFor[CodeFile](),
+	"FileOrigin":       reflect.TypeFor[FileOrigin](),
+	"CodeResult":       reflect.TypeFor[CodeResult](),
+	"ArtifactDelivery": reflect.TypeFor[ArtifactDelivery](),
+	"PolicyWarning":    reflect.TypeFor[PolicyWarning](),
+	"Uploaded":         reflect.TypeFor[uploaded](),
+	"UploadReply":      reflect.TypeFor[uploadReply](),
+	"BatchReply":       reflect.TypeFor[batchReply](),
+	"ListedFile":       reflect.TypeFor[listed](),
+	"FileMetadata":     reflect.TypeFor[metadata](),
+	"FileObject":       reflect.TypeFor[objectReply](),
+	"Languages":        reflect.TypeFor[languagesReply](),
+	"Language":         reflect.TypeFor[offered](),
+	"Health":           reflect.TypeFor[health](),
+	"Error":            reflect.TypeFor[errorBody](),
+	"NestedError":      reflect.TypeFor[nestedError](),
+}
+
+// besides are members that no field has.
+var besides = map[string][]string{
+	// Of a reply that had begun when the run failed.
+	"CodeResult": {"error", "retry_after_seconds"},
+}
+
+// untyped are schemas that no type has.
+var untyped = []string{"UploadForm"}
+
+// The document has every member of every type, with its type, and no others.
+func TestDocumentHasEveryMember(t *testing.T) {
+	doc := document(t)
+	for name := range doc.Components.Schemas {
+		if wireTypes[name] == nil && !slices.Contains(untyped, name) {
+			t.Errorf("schema %s stands for no type: give it a row in wireTypes", name)
+		}
+	}
+	for name, typ := range wireTypes {
+		s := doc.Components.Schemas[name]
+		if s == nil {
+			t.Errorf("openapi.yaml lacks the schema %s of %v", name, typ)
+			continue
+		}
+		checkMembers(t, name, s.Value, typ)
+	}
+}
+
+// requests are sent by clients: what must be in them is not what is always written.
+var requests = []string{"CodeRun", "File"}
+
+func checkMembers(t *testing.T, name string, s *openapi3.Schema, typ reflect.Type) {
+	t.Helper()
+	seen := slices.Clone(besides[name])
+	for _, f := range fields(typ) {
+		tag, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		seen = append(seen, tag)
+		m := s.Properties[tag]
+		if m == nil {
+			t.Errorf("openapi.yaml: schema %s lacks the member %q", name, tag)
+			continue
+		}
+		if err := compareType(m, f.Type); err != nil {
+			t.Errorf("openapi.yaml: %s.%s: %v", name, tag, err)
+		}
+		always, required := !strings.Contains(opts, "omitempty"), slices.Contains(s.Required, tag)
+		if required && !always || always && !required && !slices.Contains(requests, name) {
+			t.Errorf("openapi.yaml: %s.%s: required is %v, always written is %v", name, tag, required, always)
+		}
+	}
+	for member := range s.Properties {
+		if !slices.Contains(seen, member) {
+			t.Errorf("openapi.yaml: %s.%s is a member of nothing", name, member)
+		}
+	}
+}
+
+// fields are those that encoding/json writes. It tells them apart by their tags, where
+// reflect.VisibleFields goes by their Go names.
+func fields(typ reflect.Type) []reflect.StructField {
+	var out []reflect.StructField
+	for f := range typ.Fields() {
+		switch tag := f.Tag.Get("json"); {
+		case f.Anonymous:
+			out = append(out, fields(f.Type)...)
+		case tag != "" && tag != "-":
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func compareType(m *openapi3.SchemaRef, t reflect.Type) error {
+	null := false
+	if t.Kind() == reflect.Pointer {
+		null, t = t.Elem().Kind() != reflect.Struct && t.Elem().Kind() != reflect.Int64, t.Elem()
+	}
+	want := map[reflect.Kind]string{
+		reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer",
+		reflect.Slice: "array", reflect.Struct: "object", reflect.Interface: "", reflect.Map: "object",
+	}[t.Kind()]
+	var got []string
+	if m.Value.Type != nil {
+		got = m.Value.Type.Slice()
+	}
+	var wanted []string
+	if want != "" {
+		wanted = append(wanted, want)
+	}
+	if null {
+		wanted = append(wanted, "null")
+	}
+	if !slices.Equal(got, wanted) {
+		return fmt.Errorf("type %v, want %v", got, wanted)
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return compareType(m.Value.Items, t.Elem())
+	case reflect.Struct:
+		name := path.Base(m.Ref)
+		if wireTypes[name] != t {
+			return fmt.Errorf("refers to %q, which is no %v", m.Ref, t)
+		}
+	case reflect.Int64:
+		if m.Value.Format != "int64" {
+			return fmt.Errorf("format %q, want int64", m.Value.Format)
+		}
+	}
+	return nil
+}
+
+// What the form of an upload may have is what it is read for.
+func TestDocumentHasEveryField(t *testing.T) {
+	form := document(t).Components.Schemas["UploadForm"].Value
+	for name := range form.Properties {
+		if name != "file" && !knownField(name) {
+			t.Errorf("openapi.yaml: no upload reads the field %q", name)
+		}
+	}
+	for _, text := range literalsOf(t, "labels.go", "knownField") {
+		if form.Properties[text] == nil {
+			t.Errorf("openapi.yaml: UploadForm lacks the field %q", text)
+		}
+	}
+}
+
+// Every parameter that a handler reads is in the document, and every status that one
+// answers, as far as the source says so.
+func TestDocumentHasEveryParameterAndStatus(t *testing.T) {
+	doc := document(t)
+	params, statuses := make(map[string]bool), make(map[int]bool)
+	for _, item := range doc.Paths.Map() {
+		for _, op := range item.Operations() {
+			for _, p := range append(slices.Clone(item.Parameters), op.Parameters...) {
+				if p.Value.In != "path" {
+					params[strings.ToLower(p.Value.Name)] = true
+				}
+			}
+			for status := range op.Responses.Map() {
+				n, err := strconv.Atoi(status)
+				if err != nil {
+					t.Errorf("%s: status %q is no number", op.OperationID, status)
+				}
+				statuses[n] = true
+			}
+		}
+	}
+	used := make(map[int]bool)
+	eachSource(t, func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "http" && strings.HasPrefix(n.Sel.Name, "Status") {
+					if s, ok := statusNamed[n.Sel.Name]; ok {
+						used[s] = true
+					}
+				}
+			case *ast.CallExpr:
+				sel, ok := n.Fun.(*ast.SelectorExpr)
+				if !ok || sel.Sel.Name != "Get" || len(n.Args) != 1 {
+					return true
+				}
+				if lit, ok := n.Args[0].(*ast.BasicLit); ok {
+					text, _ := strconv.Unquote(lit.Value)
+					if text = strings.ToLower(text); !params[text] && !slices.Contains(generic, text) {
+						t.Errorf("%s reads %q, which is no parameter in openapi.yaml", name, text)
+					}
+				}
+			}
+			return true
+		})
+	})
+	for s := range used {
+		if !statuses[s] && !slices.Contains(ofNoOperation, s) {
+			t.Errorf("the source has status %d, which no operation in openapi.yaml has", s)
+		}
+	}
+	for s := range statuses {
+		if !used[s] && !slices.Contains(ofTheLibrary, s) {
+			t.Errorf("openapi.yaml has status %d, which the source has not", s)
+		}
+	}
+}
+
+var (
+	// generic headers are HTTP's, not an operation's. Those of attached workspaces are
+	// refused for whatever they hold.
+	generic = []string{
+		"content-type", "content-disposition", "www-authenticate", "accept",
+		"x-librechat-code-worker-id", "x-librechat-code-workspace-id",
+	}
+	// ofNoOperation: another method is no operation.
+	ofNoOperation = []int{http.StatusMethodNotAllowed}
+	// ofTheLibrary are written by http.ServeContent.
+	ofTheLibrary = []int{http.StatusPartialContent, http.StatusNotModified, http.StatusPreconditionFailed}
+)
+
+// statusNamed are the constants of net/http by name.
+var statusNamed = func() map[string]int {
+	out := make(map[string]int)
+	for s := 100; s < 600; s++ {
+		if text := http.StatusText(s); text != "" {
+			out["Status"+strings.NewReplacer(" ", "", "-", "", "'", "").Replace(text)] = s
+		}
+	}
+	out["StatusRequestedRangeNotSatisfiable"] = http.StatusRequestedRangeNotSatisfiable
+	return out
+}()
+
+// eachSource parses the package and what is below it, tests left out.
+func eachSource(t *testing.T, f func(name string, file *ast.File)) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(notRoutes, name):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err == nil {
+			f(name, file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// notRoutes are directories that answer none of these operations.
+var notRoutes = []string{"clienttest", "mcp", "openapi", "testdata"}
+
+// literalsOf lists the strings in one function.
+func literalsOf(t *testing.T, file, function string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, d := range parsed.Decls {
+		if fd, ok := d.(*ast.FuncDecl); ok && fd.Name.Name == function {
+			ast.Inspect(fd, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok {
+					text, _ := strconv.Unquote(lit.Value)
+					out = append(out, text)
+				}
+				return true
+			})
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s: no function %s with strings", file, function)
+	}
+	return out
+}
+
+// documented returns an error for an answer that is not one that the document
+// describes. Every answer that the rig's clients get goes through it.
+func (r *rig) documented(q *http.Request, a answer) error {
+	doc, err := loadDocument()
+	if err != nil {
+		return err
+	}
+	_, pattern := r.mux.Handler(q)
+	_, route, ok := strings.Cut(pattern, " ")
+	if !ok || a.status == http.StatusMethodNotAllowed {
+		return nil
+	}
+	route = strings.TrimSuffix(plain(route), "/{$}")
+	var item *openapi3.PathItem
+	for _, base := range []string{Path, "/v1", ""} {
+		if p, ok := strings.CutPrefix(route, base); ok && item == nil {
+			item = doc.Paths.Value(p)
+		}
+	}
+	method := q.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	if item == nil || item.GetOperation(method) == nil {
+		return nil // a test's own route, or one that only refuses
+	}
+	op := item.GetOperation(method)
+	res := op.Responses.Status(a.status)
+	if res == nil {
+		return fmt.Errorf("openapi.yaml: %s answered %d, which it does not list: %s", op.OperationID, a.status, a.body)
+	}
+	if q.Method == http.MethodHead || len(a.body) == 0 && len(res.Value.Content) == 0 {
+		return nil
+	}
+	media := res.Value.Content.Get(a.header.Get("Content-Type"))
+	if media == nil {
+		return fmt.Errorf("openapi.yaml: %s answered %d with %q, which it does not list", op.OperationID, a.status, a.header.Get("Content-Type"))
+	}
+	var v any
+	if media.Schema == nil || a.header.Get("Content-Type") != "application/json" || json.Unmarshal(a.body, &v) != nil {
+		return nil // an answer that broke off is some tests' subject
+	}
+	if err := media.Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020(), openapi3.MultiErrors()); err != nil {
+		return fmt.Errorf("openapi.yaml: %s answered %d with another body than it describes: %w", op.OperationID, a.status, err)
+	}
+	return nil
+}
+
+// Answers that the document does not describe are found.
+func TestDocumentIsEnforced(t *testing.T) {
+	r := newRig(t)
+	for name, a := range map[string]answer{
+		"status": {status: 418, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(`{}`)},
+		"type":   {status: 200, header: http.Header{"Content-Type": {"text/plain"}}, body: []byte(`{}`)},
+		"body":   {status: 200, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(`{"session_id":1}`)},
+	} {
+		if r.documented(r.request("POST", alice, "/v1/exec", nil), a) == nil {
+			t.Errorf("another %s passes", name)
+		}
+	}
+}
