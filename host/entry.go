@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -35,6 +36,7 @@ type Mounting struct {
 
 	router    Router
 	admission Admission
+	telemetry *telemetry.Telemetry
 
 	mu        sync.Mutex
 	prefixes  []string
@@ -70,9 +72,16 @@ func (m *Mounting) intercepted(w http.ResponseWriter, r *http.Request) bool {
 
 // Handle registers a route behind admission: h runs only for requests that
 // Admission let in, with the Principal in their context. Refusals are written
-// by refuse, in the shape of the entry's own errors.
+// by refuse, in the shape of the entry's own errors. Every request has an id
+// (RequestID), and a span where there is tracing.
 func (m *Mounting) Handle(pattern string, h http.Handler, refuse func(http.ResponseWriter, *http.Request, *HTTPError)) {
 	m.router.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, span := m.telemetry.Request(r)
+		defer span.End(nil)
+		if span.Exists() {
+			r = r.WithContext(ctx)
+		}
+		r = identified(w, r)
 		if !m.covers(r.URL.Path) {
 			refuse(w, r, &HTTPError{Status: http.StatusForbidden, Code: "forbidden", Message: "this path is not open"})
 			return
@@ -80,7 +89,9 @@ func (m *Mounting) Handle(pattern string, h http.Handler, refuse func(http.Respo
 		if m.intercepted(w, r) {
 			return
 		}
+		_, phase := m.telemetry.Phase(r.Context(), telemetry.PhaseAdmission)
 		p, err := m.admission.Admit(r)
+		phase.End(err)
 		if err == nil && p.Org == "" {
 			err = &HTTPError{Status: http.StatusForbidden, Code: "forbidden", Message: "the credential names no organisation"}
 		}
@@ -92,12 +103,17 @@ func (m *Mounting) Handle(pattern string, h http.Handler, refuse func(http.Respo
 			refuse(w, r, he)
 			return
 		}
-		h.ServeHTTP(w, r.WithContext(WithPrincipal(r.Context(), p)))
+		ctx = renamed(r.Context(), w, &p)
+		h.ServeHTTP(w, r.WithContext(WithPrincipal(ctx, p)))
 	}))
 }
 
 // HandlePublic registers a route that needs no credential, such as health.
-func (m *Mounting) HandlePublic(pattern string, h http.Handler) { m.router.Handle(pattern, h) }
+func (m *Mounting) HandlePublic(pattern string, h http.Handler) {
+	m.router.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, identified(w, r))
+	}))
+}
 
 // OnClose registers what Host.Close calls, last registered first.
 func (m *Mounting) OnClose(f func(context.Context) error) {
@@ -152,7 +168,7 @@ func (h *Host) Mount(ctx context.Context, e Entry) error {
 	m := &Mounting{
 		Host: h, Billing: p.Billing, Standing: p.Admission.Standing, Log: h.log.Named(e.Name),
 		AdmissionReady: func(context.Context) error { return nil },
-		router:         p.Router, admission: p.Admission,
+		router:         p.Router, admission: p.Admission, telemetry: p.Telemetry,
 	}
 	if a, ok := p.Admission.(interface{ Ready(context.Context) error }); ok {
 		m.AdmissionReady = a.Ready

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -22,6 +23,8 @@ type Platform struct {
 	Billing Billing
 	// Log receives everything the host and its plugins log.
 	Log hclog.Logger
+	// Telemetry measures what the host and its entries do; nil measures nothing.
+	Telemetry *telemetry.Telemetry
 }
 
 // Router is the part of *http.ServeMux that entries need. Patterns follow
@@ -59,7 +62,8 @@ type Principal struct {
 	Payer Payer
 	// Project narrows Payer for reports; empty is fine.
 	Project string
-	// RequestID identifies the request in logs and usage records.
+	// RequestID identifies the request in logs and usage records. Admission leaves it
+	// empty unless the platform has an id of its own for the request (see RequestID).
 	RequestID string
 }
 

@@ -141,6 +141,9 @@ func (a *Admission) configured() bool { return len(a.keys) > 0 || a.bearer != ni
 // Admit implements host.Admission as the package comment tables it.
 func (a *Admission) Admit(r *http.Request) (host.Principal, error) {
 	p, err := a.admit(r)
+	if id := host.RequestID(r.Context()); id != "" && err == nil {
+		p.RequestID = id
+	}
 	var refused *host.HTTPError
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
 		refused.Challenge = a.challenge()

@@ -80,6 +80,9 @@ func (t *Telemetry) Phase(ctx context.Context, p Phase) (context.Context, Span) 
 	return ctx, s
 }
 
+// Exists reports whether it is one.
+func (s Span) Exists() bool { return s.span != nil }
+
 // Current is the span that ctx has, to say more about it. It must not be ended.
 func (t *Telemetry) Current(ctx context.Context) Span {
 	if t == nil || !t.spans {
@@ -100,6 +103,17 @@ func (s Span) Text(key, value string) {
 func (s Span) Number(key string, value int64) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.Int64(key, value))
+	}
+}
+
+// Answered says how a request was answered.
+func (s Span) Answered(status int) {
+	if s.span == nil {
+		return
+	}
+	s.span.SetAttributes(attribute.Int("http.response.status_code", status))
+	if status >= http.StatusInternalServerError {
+		s.span.SetStatus(codes.Error, "")
 	}
 }
 
