@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes the generated Go code of sdk/backend/backend.proto and of the sandbox
-# daemon's protocol. The generators are pinned by tools/go.mod and
-# tools/package-lock.json.
+# Writes the generated Go code of sdk/backend/backend.proto, of the sandbox daemon's
+# protocol, and of the OpenAPI document. The generators are pinned by tools/go.mod
+# and tools/package-lock.json.
 #
 #	tools/generate.sh          writes
 #	tools/generate.sh --check  fails when what is checked in differs
@@ -39,8 +39,13 @@ generate buf.gen.connect.yaml plugins/internal/envd/proto
 # are named one by one: in directories gofumpt leaves generated ones alone.
 find "$out/plugins/internal/envd/envdpb" -name '*.go' -exec go tool -modfile=tools/go.mod gofumpt -w {} +
 
+mkdir -p "$out/sdk/client/wire"
+go tool -modfile=tools/go.mod oapi-codegen -config tools/oapi-codegen.yaml \
+	-o "$out/sdk/client/wire/wire.gen.go" plugins/exec/openapi/openapi.yaml
+go tool -modfile=tools/go.mod gofumpt -w "$out/sdk/client/wire/wire.gen.go"
+
 if [ "$out" != . ]; then
-	for dir in sdk/backend/backendpb plugins/internal/envd/envdpb; do
+	for dir in sdk/backend/backendpb plugins/internal/envd/envdpb sdk/client/wire; do
 		diff -r "$out/$dir" "$dir" || {
 			echo "generated code is out of date: run tools/generate.sh" >&2
 			exit 1

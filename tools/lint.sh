@@ -23,7 +23,7 @@ files() {
 	done
 }
 
-sources=$(files '*.go' ':!:*.pb.go' ':!:*/testdata/*')
+sources=$(files '*.go' ':!:*.pb.go' ':!:*.gen.go' ':!:*/testdata/*')
 
 echo "lint: lock files"
 check 'lock files with download addresses; npm install --omit-lockfile-registry-resolved' \

@@ -85,6 +85,7 @@ var libraries = map[string][]string{
 	"github.com/prometheus":                 {"host/telemetry"},
 	"go.opentelemetry.io/otel":              {"host/telemetry", "host/cmd/caisson/internal/tracing", "sdk/backend"},
 	"github.com/getkin/kin-openapi":         {},
+	"github.com/oapi-codegen/runtime":       {"sdk/client/wire"},
 	"github.com/santhosh-tekuri/jsonschema": {"manifest", "sdk/internal"},
 }
 
