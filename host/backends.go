@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -59,18 +60,36 @@ func (b *backends) named(ctx context.Context, r *routes, tenant, config string) 
 	if !ok || (tenant != "" && c.Tenant != "" && c.Tenant != tenant) {
 		return session.Target{}, session.ErrConfigNotFound
 	}
-	u, release, err := r.lines[c.Plugin].acquire(ctx)
+	got, err := r.lines[c.Plugin].acquire(ctx)
 	if err != nil {
 		return session.Target{}, fmt.Errorf("sandbox config %q: %w", config, err)
 	}
+	u := got.unit
 	t := session.Target{
-		Config: c.ID, Backend: u.backend, Info: u.info,
-		Languages: u.languages(ctx, c.ID), Release: sync.OnceFunc(release),
+		Config: c.ID, Backend: got.backend, Info: u.info,
+		Languages: u.languages(ctx, c.ID), Pin: got.pin, Release: got.release,
 	}
 	if !u.info.Has(backend.CapShared) {
 		t.Node = b.node
 	}
 	return t, nil
+}
+
+// health asks who serves t how it is. Operators are told the same from then on.
+func (b *backends) health(ctx context.Context, t session.Target) (backend.Health, error) {
+	tell := func(backend.Health) {}
+	if l := b.line(t.Info.Name); l != nil {
+		if p := l.program(); p != nil {
+			if u, running := p.sup.Now(); running {
+				tell = func(h backend.Health) { p.sup.Heard(ctx, u, supervise.Health{Ready: h.Ready, Reason: h.Reason}) }
+			}
+		}
+	}
+	health, err := t.Backend.Health(ctx)
+	if err == nil {
+		tell(health)
+	}
+	return health, err
 }
 
 // Configs lists what Named knows for a tenant, the default first.
@@ -94,7 +113,7 @@ func closeLines(ctx context.Context, lines map[string]*line) error {
 	var wg sync.WaitGroup
 	for _, l := range lines {
 		wg.Go(func() {
-			err := l.slot.Close(ctx)
+			err := l.close(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/runtimes/wasm"
 )
 
-// fit waits until p could take the place of old, or says why it cannot.
-func (p *program) fit(ctx context.Context, old *program, probe bool) error {
+// fit waits until p could serve, or says why it cannot.
+func (p *program) fit(ctx context.Context, probe bool) error {
 	ctx, cancel := context.WithTimeout(ctx, fitTimeout)
 	defer cancel()
 	if err := p.proven(ctx); err != nil {
@@ -22,10 +21,7 @@ func (p *program) fit(ctx context.Context, old *program, probe bool) error {
 	if err != nil {
 		return err
 	}
-	if err := p.keepsState(ctx, u, old); err != nil {
-		return err
-	}
-	if err := ready(ctx, u); err != nil {
+	if err := p.ready(ctx, u); err != nil {
 		return err
 	}
 	if !probe {
@@ -43,22 +39,8 @@ func (p *program) fit(ctx context.Context, old *program, probe bool) error {
 	return nil
 }
 
-// keepsState refuses a version that cannot serve the sandboxes that exist.
-func (p *program) keepsState(ctx context.Context, u *unit, old *program) error {
-	before, err := old.sup.Unit(ctx)
-	if err != nil {
-		return nil // it serves nobody
-	}
-	for _, schema := range before.info.StateSchema {
-		if !slices.Contains(u.info.StateSchema, schema) {
-			return fmt.Errorf("it does not list state schema %q, in which the version in service keeps its sandboxes", schema)
-		}
-	}
-	return nil
-}
-
 // ready waits until the unit says that it is.
-func ready(ctx context.Context, u *unit) error {
+func (p *program) ready(ctx context.Context, u *unit) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	reason := errors.New("it was not asked")
@@ -66,6 +48,7 @@ func ready(ctx context.Context, u *unit) error {
 		h, err := u.backend.Health(ctx)
 		switch {
 		case err == nil && h.Ready:
+			p.sup.Heard(ctx, u, supervise.Health{Ready: true}) // who watches it must not doubt
 			return nil
 		case err == nil:
 			reason = errors.New(h.Reason)

@@ -248,7 +248,8 @@ func (h *Host) Plugins() []PluginStatus {
 		st := f.status
 		if f.m != nil {
 			if l := h.backends.line(st.Name); l != nil {
-				st = l.status(st)
+				out = append(append(out, l.status(st)), l.staying()...)
+				continue
 			} else if used[st.Name] {
 				st.State = PluginReady
 			}
@@ -268,7 +269,7 @@ func (h *Host) Ready(ctx context.Context) error {
 		return err
 	}
 	defer t.Release()
-	health, err := t.Backend.Health(ctx)
+	health, err := h.backends.health(ctx, t)
 	if err != nil {
 		return fmt.Errorf("backend health: %w", err)
 	}

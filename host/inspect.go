@@ -108,10 +108,10 @@ func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 		return PluginDetail{}, fmt.Errorf("no plugin is called %q", name)
 	}
 	d := describe(h.registry.all()[i])
-	for _, st := range h.Plugins() {
-		if st.Name == name {
-			d.PluginStatus = st
-		}
+	all := h.Plugins()
+	// The first is in service; further ones stay for their sandboxes.
+	if i := slices.IndexFunc(all, func(st PluginStatus) bool { return st.Name == name }); i >= 0 {
+		d.PluginStatus = all[i]
 	}
 	if l := h.backends.line(name); l != nil {
 		l.describe(&d)

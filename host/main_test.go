@@ -44,6 +44,7 @@ type script struct {
 	NotReady     string               `json:"not_ready,omitempty"`
 	NoSandbox    string               `json:"no_sandbox,omitempty"` // what Probe says is wrong
 	Broken       bool                 `json:"broken,omitempty"`     // Get fails
+	Keeps        bool                 `json:"keeps,omitempty"`      // it is a keeper
 }
 
 func newPlugin(dir string) (backend.Backend, error) {
@@ -58,6 +59,9 @@ func newPlugin(dir string) (backend.Backend, error) {
 	}
 	if p.script.Fail != "" {
 		return nil, errors.New(p.script.Fail)
+	}
+	if p.script.Keeps {
+		return keeper{plugin: p}, nil
 	}
 	return p, nil
 }
@@ -189,9 +193,11 @@ func (f *fixture) options() Options {
 }
 
 // open opens a host that is closed when the test ends.
-func (f *fixture) open() *Host {
+func (f *fixture) open() *Host { return f.openWith(f.options()) }
+
+func (f *fixture) openWith(o Options) *Host {
 	f.t.Helper()
-	h, err := Open(f.t.Context(), f.options())
+	h, err := Open(f.t.Context(), o)
 	if err != nil {
 		f.t.Fatal(err)
 	}

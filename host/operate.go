@@ -12,5 +12,8 @@ func (h *Host) ResetPlugin(name string) error {
 	if p := l.program(); p != nil {
 		p.sup.Reset()
 	}
+	for _, s := range *l.stays.Load() {
+		s.program.sup.Reset()
+	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/caisson-run/caisson/runtimes/handoff"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
@@ -28,6 +27,8 @@ type program struct {
 	now     func() time.Time // of what configs offer
 
 	calls    calls
+	info     atomic.Pointer[backend.Info] // what its last process said that it is
+	owned    owned                        // while versions stay beside it
 	settings supervise.Settings
 	sup      *supervise.Supervisor[*unit]
 }
@@ -145,47 +146,6 @@ func (p *program) unavailable(err error) error {
 	return e
 }
 
-// line is the succession of programs that serve one plugin's name.
-type line struct{ slot *handoff.Slot[*program] }
-
-func newLine(first *program) *line {
-	return &line{handoff.New(first, func(ctx context.Context, p *program) error { return p.sup.Close(ctx) })}
-}
-
-// acquire borrows the running process, waiting while it starts. The error is a
-// KindUnavailable one when there is none.
-func (l *line) acquire(ctx context.Context) (*unit, func(), error) {
-	ref, err := l.slot.Acquire()
-	if err != nil {
-		return nil, nil, backend.Errorf(backend.KindUnavailable, "start", "the host is closing")
-	}
-	u, err := ref.Value().sup.Unit(ctx)
-	if err != nil {
-		err = ref.Value().unavailable(err)
-		ref.Release()
-		return nil, nil, err
-	}
-	return u, ref.Release, nil
-}
-
-// status completes st, which is what was found, by how its program is now.
-func (l *line) status(st PluginStatus) PluginStatus {
-	p := l.program()
-	if p == nil {
-		st.State, st.Cause = PluginStopped, "the host is closing"
-		return st
-	}
-	v := p.sup.View()
-	st.State, st.Since, st.Restarts = pluginState(v.State), v.Since, v.Restarts
-	if st.State != PluginReady {
-		st.Cause = v.Cause
-	}
-	if st.State == PluginQuarantined {
-		st.Fix = "mend the cause, then run caisson plugin reset " + st.Name
-	}
-	return st
-}
-
 // pluginState is a supervisor's state as operators know it.
 func pluginState(s supervise.State) PluginState {
 	switch s {
@@ -204,14 +164,4 @@ func pluginState(s supervise.State) PluginState {
 	default:
 		return PluginStopped
 	}
-}
-
-// program is the one in service; nil when the host is closed.
-func (l *line) program() *program {
-	ref, err := l.slot.Acquire()
-	if err != nil {
-		return nil
-	}
-	defer ref.Release()
-	return ref.Value()
 }

@@ -60,6 +60,9 @@ type SwapReport struct {
 	// InFlight is what still runs on the one that left: terminals, and calls
 	// that took longer than this report.
 	InFlight int64 `json:"in_flight,omitempty"`
+	// Staying is how many sandboxes the one that left goes on serving, because the
+	// next one does not list their state schema.
+	Staying int `json:"staying,omitempty"`
 	// Replay is what SwapOptions.Replay asked for.
 	Replay *Replay `json:"replay,omitempty"`
 }
@@ -108,7 +111,7 @@ func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 		r = handoff.Report{Outcome: handoff.Refused, Reason: err.Error()}
 	case kind == manifest.KindBackend:
 		report.To = versionOf(next)
-		r, err = h.swapBackend(ctx, next, o)
+		r, err = h.swapBackend(ctx, next, o, &report)
 	default:
 		report.To = versionOf(next)
 		r, err = h.swapModule(ctx, next, o, &report)
@@ -165,23 +168,33 @@ func (h *Host) nextVersion(old found, dir string) (found, error) {
 }
 
 // swapBackend puts a process in the place of another.
-func (h *Host) swapBackend(ctx context.Context, f found, o SwapOptions) (handoff.Report, error) {
+func (h *Host) swapBackend(ctx context.Context, f found, o SwapOptions, report *SwapReport) (handoff.Report, error) {
 	l := h.backends.line(f.m.Name)
-	return l.slot.Swap(ctx, handoff.Swap[*program]{
+	before := l.program()
+	r, err := l.slot.Swap(ctx, handoff.Swap[*program]{
 		Next: func(ctx context.Context) (*program, error) {
-			old := l.program()
 			next, err := h.newProgram(f, h.config().of(f.m.Name))
 			if err != nil {
 				return nil, err
 			}
 			next.start()
-			if err := next.fit(ctx, old, o.Probe); err != nil {
+			if err = next.fit(ctx, o.Probe); err == nil {
+				err = l.prepare(ctx, l.program(), next)
+			}
+			if err != nil {
 				return nil, errors.Join(err, next.sup.Close(context.WithoutCancel(ctx)))
 			}
 			return next, nil
 		},
 		Watch: o.Watch, Failing: (*program).failing, Drain: drainReport,
 	})
+	if p := l.program(); p != nil {
+		l.settle(p)
+	}
+	if s := l.stayOf(before); s != nil {
+		report.Staying = s.count()
+	}
+	return r, err
 }
 
 // swapModule puts the policy chain and the tables with another module in the

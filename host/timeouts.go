@@ -14,6 +14,8 @@ const (
 	// readyPoll is how often it is asked meanwhile.
 	fitTimeout = 2 * time.Minute
 	readyPoll  = 100 * time.Millisecond
+	// stayPoll is how often a version that stays is asked for its sandboxes.
+	stayPoll = 5 * time.Second
 	// readyTimeout bounds a readiness check.
 	readyTimeout = 5 * time.Second
 	// listTimeout bounds the first question to a language table.

@@ -17,7 +17,7 @@ import (
 // unit is one process of a backend plugin, with every config open.
 type unit struct {
 	proc    *process.Process
-	backend backend.Backend
+	backend everything
 	info    backend.Info
 
 	mu     sync.Mutex
@@ -117,7 +117,10 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 			err = errors.Join(err, proc.Stop(stop))
 		}
 	}()
-	b := proc.Backend()
+	b, ok := proc.Backend().(everything)
+	if !ok {
+		return nil, errors.New("its client lacks a part of the contract") // a mistake of ours
+	}
 	info, err := b.Info(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask what it is: %w", err)
@@ -125,6 +128,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 	if err := checkInfo(p.found, info); err != nil {
 		return nil, err
 	}
+	p.info.Store(&info)
 	u := &unit{proc: proc, backend: b, info: info, offers: make(map[string]*offering)}
 	for _, c := range p.configs() {
 		if err := u.open(ctx, c, p.now); err != nil {

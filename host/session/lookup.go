@@ -108,6 +108,7 @@ func (m *Manager) Terminal(ctx context.Context, session string, spec backend.Ter
 		t.Release()
 		return nil, err
 	}
+	t.Lasts()
 	return &terminal{Terminal: term, release: sync.OnceFunc(t.Release)}, nil
 }
 

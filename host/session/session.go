@@ -52,6 +52,17 @@ type Target struct {
 	Languages []backend.LanguageSupport
 	// Release is never nil and may be called more than once.
 	Release func()
+	// Pin is Lasts, nil where nothing is ever replaced.
+	Pin func()
+}
+
+// Lasts turns the hold for one call into one that may last, such as a terminal's or a
+// suspended program's: who replaces the plugin does not wait for it, and the
+// generation that serves it lives until Release. It may be called more than once.
+func (t Target) Lasts() {
+	if t.Pin != nil {
+		t.Pin()
+	}
 }
 
 // Connect makes a sandbox ready for work. token is what is known to open it, where its

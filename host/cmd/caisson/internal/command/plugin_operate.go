@@ -90,6 +90,9 @@ func printSwap(w io.Writer, r host.SwapReport) {
 	}
 	fmt.Fprintf(w, "ready after %v, the last call on the version that left ended after %v\n",
 		r.Prepare.Round(time.Millisecond), r.Drain.Round(time.Millisecond))
+	if r.Staying > 0 {
+		fmt.Fprintf(w, "it stays for %d sandboxes that %s does not serve\n", r.Staying, r.To.Version)
+	}
 	if r.InFlight > 0 {
 		fmt.Fprintf(w, "%d still run on it and end where they began\n", r.InFlight)
 	}
