@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,22 @@ type change struct {
 	key binding.Key
 	t   Target
 	own *binding.Ownership
+}
+
+// change calls f under the session's lock. Ownership that was lost meanwhile, as when
+// the store was emptied, is looked at once more: f then begins again under a lock of its
+// own and reads everything again, what it left behind the first time included.
+func (m *Manager) change(ctx context.Context, key binding.Key, t Target, f func(context.Context, *change) error) error {
+	locked := func() error {
+		return m.o.Store.WithLifecycleLock(ctx, key, func(ctx context.Context, own *binding.Ownership) error {
+			return f(ctx, &change{m: m, key: key, t: t, own: own})
+		})
+	}
+	err := locked()
+	if errors.Is(err, binding.ErrOwnershipLost) && ctx.Err() == nil {
+		err = locked()
+	}
+	return err
 }
 
 // provide returns the session's sandbox. Everything is read again: what was known
@@ -107,7 +122,7 @@ func (c *change) delete(sb backend.Sandbox) error {
 	return nil
 }
 
-// mine lists the session's live sandboxes, the oldest first. What does not carry
+// mine lists the session's live sandboxes, the livelier first. What does not carry
 // the session's metadata is passed over, whatever the provider was asked.
 func (c *change) mine(ctx context.Context) ([]backend.Sandbox, error) {
 	f := backend.ListFilter{
@@ -134,20 +149,13 @@ func (c *change) mine(ctx context.Context) ([]backend.Sandbox, error) {
 		return nil, fmt.Errorf("look for the session's sandbox: %w", err)
 	}
 	all = slices.DeleteFunc(all, func(sb backend.Sandbox) bool { return !f.Matches(sb) })
-	slices.SortStableFunc(all, func(a, b backend.Sandbox) int {
-		if a.Created.IsZero() != b.Created.IsZero() {
-			if a.Created.IsZero() {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(all, Livelier)
 	return all, nil
 }
 
-// recover binds a sandbox that the session has although no binding says so, and
-// deletes others like it. It returns ErrNoSandbox when the provider knows none.
+// recover binds a sandbox that the session has although no binding says so. It deletes
+// none: should there be others, they may have been in use a moment ago, and the reaper
+// gives them its grace. It returns ErrNoSandbox when the provider knows none.
 func (c *change) recover(ctx context.Context) (backend.Sandbox, error) {
 	all, err := c.mine(ctx)
 	if err != nil {
@@ -161,25 +169,18 @@ func (c *change) recover(ctx context.Context) (backend.Sandbox, error) {
 			}
 			return backend.Sandbox{}, fmt.Errorf("connect the session's sandbox: %w", err)
 		}
-		if sb, err = c.bind(ctx, sb, "", true); err != nil {
-			return sb, err
+		if sb, err = c.bind(ctx, sb, "", true); err == nil && i+1 < len(all) {
+			c.m.o.Log.Warn("a session had several sandboxes and no binding: it has the liveliest now, the others are left to the reaper",
+				"session", c.key.Session, "sandbox", sb.ID, "others", len(all)-i-1)
 		}
-		for _, duplicate := range all[i+1:] {
-			if duplicate.ID == sb.ID {
-				continue
-			}
-			if err := c.delete(duplicate); err != nil {
-				// It costs money and nothing else; the reaper tries again.
-				c.m.o.Log.Warn("a second sandbox of a session is left to the reaper", "session", c.key.Session, "error", err)
-			}
-		}
-		return sb, nil
+		return sb, err
 	}
 	return backend.Sandbox{}, ErrNoSandbox
 }
 
 // bind writes the binding of sb, which is unfinished or not. Where another sandbox
-// turns out to be bound, that one is right.
+// turns out to be bound, that one is right and is returned; what becomes of sb is the
+// caller's to decide.
 func (c *change) bind(ctx context.Context, sb backend.Sandbox, template string, finished bool) (backend.Sandbox, error) {
 	b := binding.Binding{
 		Key: c.key, Provider: ProviderOf(c.t), Config: c.t.Config, Sandbox: sb.ID,
@@ -204,16 +205,7 @@ func (c *change) bind(ctx context.Context, sb backend.Sandbox, template string, 
 	case !bound || !c.m.serves(c.t, winner):
 		return backend.Sandbox{}, fmt.Errorf("bind the session's sandbox: %w", binding.ErrOwnershipLost)
 	}
-	right, err := c.m.connect(ctx, c.t, winner)
-	if err != nil {
-		return backend.Sandbox{}, err
-	}
-	if right.ID != sb.ID {
-		if err := c.delete(sb); err != nil {
-			c.m.o.Log.Warn("a second sandbox of a session is left to the reaper", "session", c.key.Session, "error", err)
-		}
-	}
-	return right, nil
+	return c.m.connect(ctx, c.t, winner)
 }
 
 // destroy ends every sandbox of the session, and then its binding.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
-	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -30,9 +30,10 @@ func (c *change) create(ctx context.Context) (backend.Sandbox, error) {
 	if err := c.own.Verify(ctx); err != nil {
 		return backend.Sandbox{}, err
 	}
+	began := c.m.o.Now()
 	sb, err := c.t.Backend.Create(ctx, spec)
 	if err != nil {
-		return c.failed(ctx, start, err)
+		return c.failed(ctx, start, began, err)
 	}
 	if err := c.exists(ctx); err != nil {
 		return backend.Sandbox{}, errors.Join(err, c.discard(sb))
@@ -40,6 +41,9 @@ func (c *change) create(ctx context.Context) (backend.Sandbox, error) {
 	_, plain := c.m.o.Bootstrap.(noBootstrap)
 	template := spec.Template + spec.Snapshot
 	got, err := c.bind(ctx, sb, template, plain)
+	if err == nil && got.ID != sb.ID {
+		_ = c.discard(sb) // nobody ever worked in it
+	}
 	if plain || err != nil || got.ID != sb.ID {
 		return got, err
 	}
@@ -104,7 +108,7 @@ func (c *change) spec(start Start) (backend.CreateSpec, error) {
 
 // failed looks after a Create that did not return a sandbox. Whether there is one
 // all the same is not known, unless the error says that there cannot be.
-func (c *change) failed(ctx context.Context, start Start, cause error) (backend.Sandbox, error) {
+func (c *change) failed(ctx context.Context, start Start, began time.Time, cause error) (backend.Sandbox, error) {
 	if backend.KindOf(cause) == backend.KindConflict {
 		// A listing may lag behind: the provider says that there is one already.
 		if sb, err := c.recover(ctx); err == nil {
@@ -122,7 +126,10 @@ func (c *change) failed(ctx context.Context, start Start, cause error) (backend.
 	defer cancel()
 	all, lookErr := c.mine(look)
 	for _, sb := range all {
-		lookErr = errors.Join(lookErr, c.delete(sb))
+		// What a listing that lagged shows only now may be older, and in use.
+		if sb.Created.IsZero() || !sb.Created.Before(began.Add(-clockSkew)) {
+			lookErr = errors.Join(lookErr, c.delete(sb))
+		}
 	}
 	if lookErr != nil {
 		c.m.o.Log.Warn("a failed create may have left a sandbox to the reaper", "session", c.key.Session, "error", lookErr)
@@ -174,10 +181,7 @@ func (m *Manager) Destroy(ctx context.Context, session string) error {
 		return err
 	}
 	defer t.Release()
-	err = m.o.Store.WithLifecycleLock(ctx, key, func(ctx context.Context, own *binding.Ownership) error {
-		c := &change{m: m, key: key, t: t, own: own}
-		return c.destroy(ctx)
-	})
+	err = m.change(ctx, key, t, func(ctx context.Context, c *change) error { return c.destroy(ctx) })
 	if err == nil && m.o.Forget != nil {
 		m.o.Forget(ctx, key)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/host/session/binding/bindingtest"
+	"github.com/caisson-run/caisson/host/session/binding/memory"
 	"github.com/caisson-run/caisson/host/session/internal/account"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -359,6 +360,29 @@ func TestDoubtWhileRecoveringMakesNothing(t *testing.T) {
 			}
 			w.reset()
 			m = w.manager()
+		}
+	})
+}
+
+// A store that is emptied while the sandbox is made takes the lock away with it. That
+// costs the caller nothing: what was made is found, bound and used.
+func TestOwnershipLostDuringCreateIsLookedAtAgain(t *testing.T) {
+	eachKind(t, func(t *testing.T, w *world) {
+		engine := &bindingtest.Faulty{Engine: w.engine}
+		w.store = w.open(engine)
+		emptied := 0
+		w.account.After = func(_ context.Context, op, _ string) error {
+			if op == "Create" {
+				emptied++
+				engine.Engine = memory.NewEngine(memory.Options{})
+			}
+			return nil
+		}
+		m := w.manager()
+		mustExec(t, m, "s")
+		sb := w.only()
+		if emptied != 1 || bound(t, m, "s") != sb.ID || len(w.account.Made()) != 1 {
+			t.Errorf("after %d losses %v were made and %q is bound", emptied, w.account.Made(), bound(t, m, "s"))
 		}
 	})
 }

@@ -32,6 +32,9 @@ const LabelPayer = "caisson.payer"
 const (
 	// cleanupTimeout bounds work that must outlive a cancelled request.
 	cleanupTimeout = 30 * time.Second
+	// clockSkew is how far the clocks of provider and host may be apart when the age of
+	// a sandbox decides whether it is deleted.
+	clockSkew = time.Minute
 	// defaultKeepAlive is how long a kept sandbox may live without another refresh.
 	defaultKeepAlive = 10 * time.Minute
 	// onceTime is what a sandbox for one run may take whose run has no limit of its

@@ -42,6 +42,8 @@ type model struct {
 	doomed map[binding.Key]bool
 	gone   map[binding.Key]bool
 	broken []string
+	// planted counts second sandboxes.
+	planted int
 }
 
 // planted is a bug for the model to find.
@@ -63,6 +65,7 @@ func newModel(t *rapid.T, plant planted) *model {
 	}
 	m.account = account.New(m.clock.Now, caps...)
 	m.account.Careless = rapid.Bool().Draw(t, "careless")
+	m.account.Silent = rapid.Bool().Draw(t, "silent")
 	for range 2 {
 		v := m.account.View()
 		v.Before = func(_ context.Context, op, id string) error {
@@ -357,8 +360,18 @@ func runModel(t *rapid.T, plant planted) {
 			}
 		},
 		"pause": func(t *rapid.T) {
-			sb := rapid.SampledFrom(m.account.Live()).Draw(t, "sandbox")
-			m.account.Change(sb.ID, func(sb *backend.Sandbox) { sb.State = backend.StatePaused })
+			// Nothing of a session that was idle for longer is left running.
+			one := rapid.SampledFrom(m.account.Live()).Draw(t, "sandbox")
+			for _, sb := range m.account.Live() {
+				if sb.Metadata.Session == one.Metadata.Session {
+					m.account.Change(sb.ID, func(sb *backend.Sandbox) { sb.State = backend.StatePaused })
+				}
+			}
+		},
+		"lose sight of a creation": func(t *rapid.T) {
+			if !m.second(t, key(t)) {
+				t.Skip("there is none, or there cannot be two")
+			}
 		},
 		"empty the store": func(*rapid.T) { m.empty() },
 		"mark stale": func(t *rapid.T) {

@@ -49,9 +49,7 @@ func (m *Manager) resolve(ctx context.Context, session string) (resolved, error)
 		}
 	}
 	var sb backend.Sandbox
-	err = m.o.Store.WithLifecycleLock(ctx, key, func(ctx context.Context, own *binding.Ownership) error {
-		c := &change{m: m, key: key, t: t, own: own}
-		var err error
+	err = m.change(ctx, key, t, func(ctx context.Context, c *change) (err error) {
 		sb, err = c.provide(ctx, rebuild)
 		return err
 	})

@@ -49,4 +49,3 @@ func TestTokenToldOnce(t *testing.T) {
 		})
 	}
 }
-

@@ -201,11 +201,7 @@ func (s *Sessions) nameless(ctx context.Context, t session.Target, id string, f 
 	found, err := t.Backend.List(ctx, f)
 	found = slices.DeleteFunc(found, func(sb backend.Sandbox) bool { return !f.Matches(sb) })
 	if err == nil && !bound && len(found) > 0 {
-		err = s.bind(ctx, t, oldest(found))
+		err = s.bind(ctx, t, slices.MinFunc(found, session.Livelier))
 	}
 	return found, err
-}
-
-func oldest(list []backend.Sandbox) backend.Sandbox {
-	return slices.MinFunc(list, func(a, b backend.Sandbox) int { return a.Created.Compare(b.Created) })
 }

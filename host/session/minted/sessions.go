@@ -152,7 +152,7 @@ func (s *Sessions) find(ctx context.Context, t session.Target, id string) (backe
 	if len(found) == 0 {
 		return backend.Sandbox{}, session.ErrNotFound
 	}
-	return oldest(found), nil
+	return slices.MinFunc(found, session.Livelier), nil
 }
 
 // owns is the ownership rule: one's own tenant, or the same service key

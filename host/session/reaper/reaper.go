@@ -8,7 +8,6 @@
 package reaper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,12 +183,10 @@ func (s *sweep) managed(sb backend.Sandbox) bool {
 	return key.Validate() == nil && sb.Metadata.Session == session.NameOf(s.o.Deployment, key)
 }
 
-// sandboxes looks at a config's managed sandboxes, the oldest first: of several that
+// sandboxes looks at a config's managed sandboxes, the livelier first: of several that
 // could be adopted for one session, that one is.
 func (s *sweep) sandboxes(ctx context.Context, t session.Target, list []backend.Sandbox) error {
-	slices.SortFunc(list, func(a, b backend.Sandbox) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(list, session.Livelier)
 	keys := make([]binding.Key, len(list))
 	for i, sb := range list {
 		keys[i] = keyOf(sb)
@@ -200,20 +197,24 @@ func (s *sweep) sandboxes(ctx context.Context, t session.Target, list []backend.
 		// about any that is missing.
 		return err
 	}
+	open := make(map[binding.Key]bool) // an unbound session's liveliest is left alone for now
 	for i, sb := range list {
 		s.Seen++
-		if b, ok := bound[keys[i]]; ok && b.Names(session.ProviderOf(t), sb.ID) {
+		b, isBound := bound[keys[i]]
+		if isBound && b.Names(session.ProviderOf(t), sb.ID) {
 			s.Bound++
 			continue
 		}
-		if s.protected(sb) {
+		if s.protected(sb) || open[keys[i]] {
 			s.Protected++
+			open[keys[i]] = !isBound
 			continue
 		}
 		if ctx.Err() != nil {
 			return nil // counted by the caller
 		}
 		if err := s.settle(ctx, t, sb); err != nil {
+			open[keys[i]] = !isBound
 			s.fail(fmt.Errorf("sandbox of session %q: %w", keys[i].Session, err))
 		}
 	}
@@ -221,7 +222,7 @@ func (s *sweep) sandboxes(ctx context.Context, t session.Target, list []backend.
 }
 
 // protected reports whether an unbound sandbox is left alone without asking: it says
-// itself until when, it is new, or its age is not known.
+// itself until when, it is new or was active a moment ago, or its age is not known.
 func (s *sweep) protected(sb backend.Sandbox) bool {
 	if until := sb.Metadata.Labels[session.LabelUntil]; until != "" {
 		at, err := time.Parse(time.RFC3339, until)
@@ -230,8 +231,11 @@ func (s *sweep) protected(sb backend.Sandbox) bool {
 	if s.o.Grace == 0 {
 		return false
 	}
-	return sb.Created.IsZero() || s.o.Now().Sub(sb.Created) < s.o.Grace
+	return sb.Created.IsZero() || s.fresh(sb.Created) || s.fresh(sb.LastActive)
 }
+
+// fresh reports whether something happened within the grace.
+func (s *sweep) fresh(at time.Time) bool { return s.o.Now().Sub(at) < s.o.Grace }
 
 // settle decides about a sandbox that looked unbound, under its session's lock and
 // with everything read again.
@@ -252,6 +256,12 @@ func (s *sweep) settle(ctx context.Context, t session.Target, sb backend.Sandbox
 		}
 		if err != nil {
 			return err
+		}
+		if bound && s.fresh(b.Created) {
+			// Which of several is the session's was decided a moment ago, perhaps under
+			// work that went on in this one.
+			s.Protected++
+			return nil
 		}
 		if !bound && now.Metadata.Labels[session.LabelUntil] == "" {
 			wanted, err := s.o.Exists.SessionExists(ctx, key)

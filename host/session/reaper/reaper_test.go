@@ -130,20 +130,41 @@ func TestForeignSandboxesAreNoneOfOurs(t *testing.T) {
 }
 
 // A store that was emptied costs nobody a sandbox: what a session still wants is
-// bound again, the oldest of several, and only what nobody wants goes.
+// bound again, the liveliest of several, and only what nobody wants goes, each after
+// its grace.
 func TestEmptiedStore(t *testing.T) {
 	w := newWorld(t)
 	w.exec("kept")
 	w.exec("deleted")
 	first := w.account.Live()[0]
-	w.orphan("younger", func(sb *backend.Sandbox) { sb.Created = first.Created.Add(time.Minute) })
+	for name, age := range map[string]time.Duration{"younger": -time.Second, "older": time.Hour} {
+		w.orphan(name, func(sb *backend.Sandbox) {
+			sb.Created = first.Created.Add(-age)
+			sb.LastActive = first.LastActive.Add(-time.Minute)
+		})
+	}
 	w.empty()
 	w.gone["deleted"] = true
 	w.clock.Advance(time.Hour)
-	w.want(Report{Seen: 3, Adopted: 1, Reaped: 2})
-	if id, err := w.manager().Bound(t.Context(), "kept"); err != nil || id == "younger" || id != w.account.Live()[0].ID {
+	w.want(Report{Seen: 4, Adopted: 1, Reaped: 1, Protected: 2})
+	w.want(Report{Seen: 3, Bound: 1, Protected: 2})
+	if id, err := w.manager().Bound(t.Context(), "kept"); err != nil || id != first.ID {
 		t.Errorf("kept is bound to %q, %v", id, err)
 	}
+	w.clock.Advance(DefaultGrace)
+	w.want(Report{Seen: 3, Bound: 1, Reaped: 2})
+}
+
+// A sandbox that was worked in a moment ago is left alone, whatever its age.
+func TestActivityProtects(t *testing.T) {
+	w := newWorld(t)
+	w.exec("s")
+	w.orphan("busy", nil)
+	w.clock.Advance(time.Hour)
+	w.account.Change("busy", func(sb *backend.Sandbox) { sb.LastActive = w.clock.Now() })
+	w.want(Report{Seen: 2, Bound: 1, Protected: 1})
+	w.clock.Advance(DefaultGrace)
+	w.want(Report{Seen: 2, Bound: 1, Reaped: 1})
 }
 
 func TestNotToKnowProtects(t *testing.T) {

@@ -34,6 +34,8 @@ type Account struct {
 	Before, After func(ctx context.Context, op, subject string) error
 	// Careless listings ignore their filter.
 	Careless bool
+	// Silent providers do not say when a sandbox was active.
+	Silent bool
 	// Timeless providers never end a sandbox by themselves.
 	Timeless bool
 }
@@ -136,7 +138,7 @@ func (a *Account) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 		now := a.now()
 		sb := backend.Sandbox{
 			Ref: backend.Ref{Config: spec.Config, ID: id}, State: backend.StateRunning,
-			Metadata: spec.Metadata, Created: now, LastActive: now,
+			Metadata: spec.Metadata, Created: now, LastActive: a.active(now),
 		}
 		if spec.Timeout.Mode == backend.TimeoutAfter && !a.Timeless {
 			sb.Expires = now.Add(spec.Timeout.Duration)
@@ -153,6 +155,14 @@ func (a *Account) Create(ctx context.Context, spec backend.CreateSpec) (backend.
 	})
 }
 
+// active is what the provider says of something that happened at t.
+func (a *Account) active(t time.Time) time.Time {
+	if a.Silent {
+		return time.Time{}
+	}
+	return t
+}
+
 // Connect implements backend.Backend.
 func (a *Account) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox, error) {
 	return do(ctx, a, "Connect", ref.ID, func() (backend.Sandbox, error) {
@@ -163,7 +173,7 @@ func (a *Account) Connect(ctx context.Context, ref backend.Ref) (backend.Sandbox
 		if b.State != backend.StateRunning {
 			a.counts["woken"]++
 		}
-		b.State, b.LastActive = backend.StateRunning, a.now()
+		b.State, b.LastActive = backend.StateRunning, a.active(a.now())
 		sb := b.Sandbox
 		sb.Token = a.memory.token(ref.ID)
 		return sb, nil
