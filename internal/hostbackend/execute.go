@@ -106,7 +106,10 @@ func (b *Backend) Execute(ctx context.Context, c generic.Command, out generic.Ou
 	}); err != nil {
 		return generic.Result{}, err
 	}
+	x.last.Store(0)
+	x.group.Store(int64(cmd.Process.Pid))
 	stop, code, signal, err := wait(ctx, cmd)
+	x.group.Store(0)
 	if err != nil {
 		return generic.Result{}, err
 	}

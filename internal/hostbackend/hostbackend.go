@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -35,6 +36,7 @@ type Backend struct {
 	boxes     map[backend.Ref]*box
 	snapshots map[string]snapshot
 	keeper    *generic.Keeper
+	control   *control // nil: programs make no calls
 }
 
 var _ interface {
@@ -45,6 +47,7 @@ var _ interface {
 	backend.PortDialer
 	backend.DetachedRunner
 	backend.Watcher
+	generic.Controller
 } = (*Backend)(nil)
 
 // box is one sandbox.
@@ -54,6 +57,9 @@ type box struct {
 	env   map[string]string
 	index changes.Index
 	about backend.Sandbox
+
+	group atomic.Int64 // of the processes of the run, 0 for none
+	last  atomic.Int64 // processor time of it that was seen
 }
 
 // New makes a backend that keeps its sandboxes below base.
@@ -66,12 +72,16 @@ func New(base string) *Backend {
 	}
 	b.Runner = generic.New(b, generic.Options{})
 	b.keeper = generic.NewKeeper(b.Run)
+	b.control = newControl()
 	return b
 }
 
 // Close removes every sandbox that is not shared.
 func (b *Backend) Close() error {
 	b.keeper.Close()
+	if b.control != nil {
+		_ = os.RemoveAll(b.control.dir)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, x := range b.boxes {
@@ -97,6 +107,9 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 		if b.shared.Named {
 			caps = append(caps, backend.CapNames)
 		}
+	}
+	if b.control != nil {
+		caps = append(caps, backend.CapControl)
 	}
 	return backend.Info{
 		Name: "host", Version: "0.0.0", Capabilities: caps,

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 // follow receives a run to its end. Whatever goes wrong, it returns: the stream
@@ -90,7 +91,9 @@ func (r *runCall) frame(frame *pb.RunOut, res *RunResult) (exited bool, err erro
 		}
 		got.started = true
 		if wall := r.spec.Limits.Wall; wall > 0 && !r.detached {
-			r.watchdog = time.AfterFunc(wall+r.overrun, r.stop)
+			r.ioMu.Lock()
+			r.watchdog = control.NewClock(wall+r.overrun, r.stop)
+			r.ioMu.Unlock()
 		}
 		r.heard(r.io.Started)
 	case *pb.RunOut_Stdout:
@@ -185,7 +188,9 @@ func (r *runCall) call(f *pb.ControlCall) error {
 	r.ioMu.Lock()
 	r.callBytes += len(f.GetInput())
 	if f.GetLast() {
-		r.open++
+		if r.open++; r.open == 1 && r.watchdog != nil {
+			r.watchdog.Stand()
+		}
 	}
 	tooMuch := r.open > maxOpenCalls || r.callBytes > maxCallBytes
 	r.ioMu.Unlock()

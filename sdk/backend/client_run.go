@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 type runClientStream = grpc.BidiStreamingClient[pb.RunIn, pb.RunOut]
@@ -96,8 +97,9 @@ type runCall struct {
 	ctx    context.Context // the stream's
 	cancel context.CancelFunc
 	grace  time.Duration
-	// watchdog stops a run whose plugin does not keep its wall limit.
-	watchdog *time.Timer
+	// watchdog stops a run whose plugin does not keep its wall limit. It stands still
+	// while calls are open, as that does. It is set and used with ioMu.
+	watchdog *control.Clock
 	overrun  time.Duration
 	// callCtx is for RunIO.Call: it ends with the caller or with the run.
 	callCtx    context.Context
@@ -180,14 +182,14 @@ func (c *client) openRun(
 // this moment ends with that Read.
 func (r *runCall) close() {
 	r.unwatch()
-	if r.watchdog != nil {
-		r.watchdog.Stop()
-	}
 	r.cancel()
 	r.cancelCall()
 	r.calls.Wait()
 	r.ioMu.Lock()
 	defer r.ioMu.Unlock()
+	if r.watchdog != nil {
+		r.watchdog.Stop()
+	}
 	r.over = true
 	for r.senders > 0 {
 		r.idle.Wait()
@@ -199,7 +201,9 @@ func (r *runCall) answer(call ControlCall) {
 	defer r.calls.Done()
 	reply, err := r.io.Call(r.callCtx, call)
 	r.ioMu.Lock()
-	r.open--
+	if r.open--; r.open == 0 && r.watchdog != nil {
+		r.watchdog.Go()
+	}
 	r.callBytes -= len(call.Input)
 	r.ioMu.Unlock()
 	if err == nil && (len(reply.Result) > maxCall || len(reply.Error) > chunkBytes) {

@@ -5,13 +5,15 @@ import (
 	"io"
 	"time"
 
+	"github.com/caisson-run/caisson/sdk/backend/control"
 	"github.com/caisson-run/caisson/sdk/backend/files"
 )
 
 // Limits bound a run or a sandbox. Zero members mean the backend's default,
 // never "unlimited".
 type Limits struct {
-	// Wall is elapsed time of all steps together.
+	// Wall is elapsed time of all steps together. In a run that may make calls
+	// (RunSpec.Control) it bounds each stretch between two suspensions instead.
 	Wall time.Duration `json:"wall,omitempty"`
 	// CPU is processor time of all steps together.
 	CPU time.Duration `json:"cpu,omitempty"`
@@ -54,7 +56,19 @@ type RunSpec struct {
 	Dir string `json:"dir,omitempty"`
 	// Stdin says that RunIO.Stdin carries data. Otherwise stdin is at EOF.
 	Stdin bool `json:"stdin,omitempty"`
-	// Control offers programmatic calls (RunIO.Call) to the program; needs CapControl.
+	// Control offers programmatic calls to the last step; needs CapControl. Its
+	// environment then has CAISSON_CONTROL, the path of a channel on which it sends
+	// calls and gets answers, any number at once, and CAISSON_CALL, a command for
+	// shells that makes one call; package control has the frames and what they may
+	// carry. Without Control there is neither. Each call becomes a RunIO.Call. Only
+	// programs of the run can open the channel, and it is gone with the run.
+	//
+	// The process stays alive while it waits: nothing is run again. As long as a call
+	// is unanswered the wall limit stands still, and when the last one is answered it
+	// starts anew from zero. Every other limit is a total. What is computed beside open
+	// calls is bounded by Limits.CPU, where that is 0 by Limits.Wall for each of
+	// Limits.CPUs; beyond that the run ends with StopCPU. Cancellation ends a run that
+	// waits as any other.
 	Control bool `json:"control,omitempty"`
 	// Limits of this run.
 	Limits Limits `json:"limits,omitzero"`
@@ -125,26 +139,17 @@ type RunIO interface {
 	// Stdout and Stderr carry output as it comes. The callee must not keep p.
 	Stdout(p []byte) error
 	Stderr(p []byte) error
-	// Call asks the host for one programmatic call and waits for the answer.
+	// Call asks the host for one programmatic call and waits for the answer, which may
+	// take as long as the host pleases. ctx ends when the program withdraws the call
+	// or the run ends.
 	Call(ctx context.Context, call ControlCall) (ControlReply, error)
 }
 
 // ControlCall is a call from the running program to the outside.
-type ControlCall struct {
-	// ID is unique within the run.
-	ID string `json:"id"`
-	// Name is the callee's original name, Input one JSON value.
-	Name  string `json:"name"`
-	Input []byte `json:"input"`
-}
+type ControlCall = control.Call
 
 // ControlReply answers a ControlCall.
-type ControlReply struct {
-	// Result is one JSON value.
-	Result []byte `json:"result,omitempty"`
-	// Error, when set, becomes an exception in the program.
-	Error string `json:"error,omitempty"`
-}
+type ControlReply = control.Reply
 
 // StopReason says why a run ended.
 type StopReason string
@@ -206,6 +211,7 @@ type RunResult struct {
 
 // Usage is what a run consumed.
 type Usage struct {
+	// Wall is elapsed time, without what the run was suspended for (RunSpec.Control).
 	Wall time.Duration `json:"wall"`
 	CPU  time.Duration `json:"cpu,omitempty"`
 	// Fuel is deterministic work units; 0 where the backend has none.

@@ -108,6 +108,7 @@ func (k *kit) all(t *testing.T) {
 		{"stop", k.stopChecks()},
 		{"exec", k.execChecks()},
 		{"context", k.contextChecks()},
+		{"control", k.controlChecks()},
 		{"optional", k.optionalChecks()},
 	}
 	stale := maps.Clone(k.Skip)

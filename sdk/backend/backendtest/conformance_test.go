@@ -31,8 +31,9 @@ func inProcess(probe backendtest.Probe) backendtest.Harness {
 		Probe:     probe,
 		BadConfig: json.RawMessage(`{"unknown":1}`),
 		Skip: map[string]string{
-			"run/directory":    "programs see the machine's own paths",
-			"run/program_gone": "programs see the machine's own paths",
+			"run/directory":          "programs see the machine's own paths",
+			"run/program_gone":       "programs see the machine's own paths",
+			"control/of_another_run": "programs see the machine's own paths",
 		},
 		ShortRun: 800 * time.Millisecond,
 	}

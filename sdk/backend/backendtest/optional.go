@@ -124,7 +124,7 @@ func (k *kit) optionalKeepAlive(t *testing.T) {
 // optionalControl: a run that asks for calls where there are none is refused.
 func (k *kit) optionalControl(t *testing.T) {
 	if k.info.Has(backend.CapControl) {
-		t.Skip("how a program calls is the business of its language")
+		t.Skip("it has calls: see the group control")
 	}
 	spec := k.runSpec(k.sandbox(t), "exit", "0")
 	spec.Control = true

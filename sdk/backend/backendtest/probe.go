@@ -19,7 +19,22 @@ type Probe struct {
 	Exec []string
 	// Env is added to the environment.
 	Env map[string]string
+	// Calls is how much the program can do with the control channel: NoCalls leaves
+	// the tests of CapControl out.
+	Calls Calls
 }
+
+// Calls is what a probe can do with the control channel of a run.
+type Calls int
+
+const (
+	// NoCalls: nothing.
+	NoCalls Calls = iota
+	// CommandCalls: it calls by the command that CAISSON_CALL names.
+	CommandCalls
+	// ChannelCalls: it opens the channel by itself.
+	ChannelCalls
+)
 
 //go:embed probes/probe.py
 var pythonProbe string
@@ -34,12 +49,14 @@ var shellProbe string
 func Python(command ...string) Probe {
 	return Probe{
 		File: "probe.py", Source: []byte(pythonProbe),
-		Argv: append(command, "{dir}/probe.py"),
-		Exec: append(append([]string{}, command...), "-c", pythonProbe),
+		Argv:  append(command, "{dir}/probe.py"),
+		Exec:  append(append([]string{}, command...), "-c", pythonProbe),
+		Calls: ChannelCalls,
 	}
 }
 
-// JavaScript is the probe for node and what behaves like it.
+// JavaScript is the probe for node and what behaves like it. Where the control channel
+// is a file it can do ChannelCalls, which the caller sets.
 func JavaScript(command ...string) Probe {
 	return Probe{
 		File: "probe.js", Source: []byte(javascriptProbe),
@@ -53,8 +70,9 @@ func JavaScript(command ...string) Probe {
 func Shell(command ...string) Probe {
 	return Probe{
 		File: "probe.sh", Source: []byte(shellProbe),
-		Argv: append(command, "{dir}/probe.sh"),
-		Exec: append(append([]string{}, command...), "-c", shellProbe, "probe"),
+		Argv:  append(command, "{dir}/probe.sh"),
+		Exec:  append(append([]string{}, command...), "-c", shellProbe, "probe"),
+		Calls: CommandCalls,
 	}
 }
 

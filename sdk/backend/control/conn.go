@@ -19,12 +19,12 @@ type Conn struct {
 	cancel context.CancelFunc
 
 	// The rest is guarded by run.mu.
-	frame    []byte // what there is of the next frame
-	charged  int    // bytes of frame that count as held
-	out      []byte // answers to be fetched
-	waiting  map[string]*waiting
-	ended    bool // no further frames: the program broke the rules, or the run is over
-	closed   bool // nobody reads or writes any more
+	frame   []byte // what there is of the next frame
+	charged int    // bytes of frame that count as held
+	out     []byte // answers to be fetched
+	waiting map[string]*waiting
+	ended   bool // no further frames: the program broke the rules, or the run is over
+	closed  bool // nobody reads or writes any more
 }
 
 // waiting is a call that is open.

@@ -17,6 +17,7 @@ package generic
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -46,6 +47,22 @@ type Primitives interface {
 	Execute(ctx context.Context, cmd Command, out Output) (Result, error)
 }
 
+// Controller is what Primitives have besides where programs may make calls
+// (backend.CapControl).
+type Controller interface {
+	// Listen returns the unix stream socket of a run and its path as programs of
+	// the sandbox see it. Nobody but the run's programs may be able to connect.
+	// Closing the listener removes the socket.
+	Listen(ctx context.Context, ref backend.Ref, runID string) (l net.Listener, path string, err error)
+	// Helper is the value of CAISSON_CALL (control.EnvCall), a path without blanks as
+	// programs of the sandbox see it; empty for none.
+	Helper() string
+	// Used is the processor time of the command that runs in the sandbox, of all its
+	// processes, until now; what it was at last when nothing runs any more. An error
+	// ends the run.
+	Used(ref backend.Ref) (time.Duration, error)
+}
+
 // Command is one step of a run.
 type Command struct {
 	backend.Ref
@@ -60,7 +77,9 @@ type Command struct {
 	// Stdin is the command's input; at its end, at once when nil, the command
 	// sees the end of file.
 	Stdin io.Reader
-	// Limits are those of the run, Wall and CPU less what earlier steps used.
+	// Limits are those of the run, Wall and CPU less what earlier steps used. Of a run
+	// that makes calls Wall is 0: only the end of the context of Execute says that
+	// it is over.
 	Limits backend.Limits
 }
 

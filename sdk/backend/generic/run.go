@@ -25,7 +25,8 @@ func (r *Runner) Run(ctx context.Context, spec backend.RunSpec, live backend.Run
 	if err := spec.Check(); err != nil {
 		return backend.RunResult{}, err
 	}
-	if spec.Control {
+	controller, ok := r.p.(Controller)
+	if spec.Control && !ok {
 		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "control: this backend passes no calls on")
 	}
 	leave, err := r.turns.Enter(ctx, spec.Ref)
@@ -46,7 +47,12 @@ func (r *Runner) Run(ctx context.Context, spec backend.RunSpec, live backend.Run
 		return backend.RunResult{}, err
 	}
 	before := one.snapshot(ctx)
-	if err := one.execute(ctx); err != nil {
+	if spec.Control {
+		err = one.executeControlled(ctx, controller, cancel)
+	} else {
+		err = one.executeTimed(ctx)
+	}
+	if err != nil {
 		return backend.RunResult{}, err
 	}
 	one.collect(ctx, before)
@@ -113,12 +119,18 @@ func (r *run) prepare(ctx context.Context) error {
 	return err
 }
 
-// execute runs the steps. An error means that nothing ran.
-func (r *run) execute(ctx context.Context) error {
-	limits := r.out.limits
+// executeTimed runs the steps within the wall limit. An error means that nothing ran.
+func (r *run) executeTimed(ctx context.Context) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, limits.Wall, errWall)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.out.limits.Wall, errWall)
 	defer cancel()
+	return r.execute(ctx, nil, func() time.Duration { return time.Since(began) })
+}
+
+// execute runs the steps. The last has the variables of last besides; spent says how
+// much of the wall limit was used. An error means that nothing ran.
+func (r *run) execute(ctx context.Context, last map[string]string, spent func() time.Duration) error {
+	limits := r.out.limits
 	env := make(map[string]string, len(r.spec.Env))
 	for k, v := range maps.All(r.spec.Env) {
 		env[k] = strings.ReplaceAll(v, backend.ProgramDir, r.dir)
@@ -139,8 +151,12 @@ func (r *run) execute(ctx context.Context) error {
 		}
 		if i == len(r.spec.Steps)-1 {
 			cmd.Stdin = stdin // build steps read none of it
+			maps.Copy(env, last)
 		}
-		cmd.Limits.Wall = max(limits.Wall-time.Since(began), time.Millisecond)
+		cmd.Limits.Wall = max(limits.Wall-spent(), time.Millisecond)
+		if r.spec.Control {
+			cmd.Limits.Wall = 0
+		}
 		if limits.CPU > 0 {
 			cmd.Limits.CPU = max(limits.CPU-res.Usage.CPU, time.Millisecond)
 		}
@@ -159,7 +175,7 @@ func (r *run) execute(ctx context.Context) error {
 			break
 		}
 	}
-	res.Usage.Wall = time.Since(began)
+	res.Usage.Wall = spent()
 	r.out.Count(res)
 	return nil
 }
@@ -168,8 +184,8 @@ func (r *run) execute(ctx context.Context) error {
 func (r *run) count(ctx context.Context, out Result) {
 	res := &r.result
 	res.Stop, res.ExitCode, res.Signal, res.Message = out.Stop, out.ExitCode, out.Signal, out.Message
-	if res.Stop == backend.StopCanceled && errors.Is(context.Cause(ctx), errWall) {
-		res.Stop = backend.StopTimeout // the backend saw only that the context ended
+	if stop, message := stopOf(ctx); res.Stop == backend.StopCanceled { // the backend saw only that the context ended
+		res.Stop, res.Message = stop, cmp.Or(message, res.Message)
 	}
 	if res.Stop != backend.StopExit {
 		res.ExitCode = -1
@@ -185,10 +201,8 @@ func (r *run) broken(ctx context.Context, err error) error {
 	switch {
 	case !r.out.WasStarted():
 		return err
-	case errors.Is(context.Cause(ctx), errWall):
-		r.result.Stop = backend.StopTimeout
 	case ctx.Err() != nil:
-		r.result.Stop = backend.StopCanceled
+		r.result.Stop, r.result.Message = stopOf(ctx)
 	default:
 		r.result.Stop, r.result.Message = backend.StopLost, "the command's end was not seen"
 	}

@@ -1,5 +1,7 @@
 # The program of the conformance kit: its arguments are operations, each with a
 # fixed number of arguments of its own, carried out in order.
+import errno
+import json
 import os
 import sys
 import time
@@ -34,6 +36,77 @@ def much(stream, n):
         emit(stream, block[:n])
         n -= len(block)
 
+
+def dial(path):
+    """Open the control channel: a file, or else a socket."""
+    try:
+        return open(path, "r+b", buffering=0)
+    except OSError as e:
+        if e.errno != errno.ENXIO:
+            raise
+    import socket
+
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    return s.makefile("rwb", buffering=0)
+
+
+class Channel:
+    def __init__(self, path=None):
+        self.file = dial(path or os.environ["CAISSON_CONTROL"])
+        self.rest = b""
+
+    def write(self, data):
+        while data:
+            data = data[self.file.write(data):]
+
+    def send(self, id, name, value):
+        self.write(json.dumps({"id": id, "name": name, "input": value}).encode() + b"\n")
+
+    def line(self):
+        parts = [self.rest]
+        while b"\n" not in parts[-1]:
+            data = self.file.read(1 << 20)
+            if not data:
+                return None
+            parts.append(data)
+        text, _, self.rest = b"".join(parts).partition(b"\n")
+        return text
+
+    def answer(self):
+        line = self.line()
+        if line is None:
+            sys.exit("the channel ended")
+        return json.loads(line)
+
+
+def said(reply):
+    if "error" in reply:
+        return "error: " + reply["error"] + "\n"
+    return json.dumps(reply["result"], separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def gather(n, name):
+    c = Channel()
+    for i in range(n):
+        c.send(str(i), name, {"n": i})
+    replies = {}
+    while len(replies) < n:
+        r = c.answer()
+        replies[r["id"]] = r
+    for i in range(n):
+        emit(sys.stdout, said(replies[str(i)]).encode())
+
+
+def pair(name):
+    both = [Channel(), Channel()]
+    for c, who in zip(both, "ab"):
+        c.send("1", name, {"who": who})
+    for c in both:
+        emit(sys.stdout, said(c.answer()).encode())
+
+
+kept = []
 
 while args:
     op = take()
@@ -83,6 +156,40 @@ while args:
     elif op == "spin":
         while True:
             pass
+    elif op == "call":
+        c = Channel()
+        c.send("1", take(), json.loads(take()))
+        emit(sys.stdout, said(c.answer()).encode())
+    elif op == "size":
+        c = Channel()
+        c.send("1", take(), {})
+        emit(sys.stdout, str(len(said(c.answer())) - 1).encode())
+    elif op == "give":
+        c = Channel()
+        c.send("1", take(), "x" * (int(take()) - 2))
+        emit(sys.stdout, said(c.answer()).encode())
+    elif op == "gather":
+        gather(int(take()), take())
+    elif op == "pair":
+        pair(take())
+    elif op == "open":
+        kept.append(Channel())
+        kept[-1].send("1", take(), {})
+    elif op == "close":
+        kept.pop().file.close()
+    elif op == "raw":
+        c = Channel()
+        try:
+            c.write(take().encode() + b"\n")
+        except OSError:
+            pass
+        emit(sys.stdout, b"eof" if c.line() is None else b"answered")
+    elif op == "dial":
+        try:
+            Channel(take()).send("1", "intruder", {})
+            emit(sys.stdout, b"connected")
+        except OSError:
+            emit(sys.stdout, b"refused")
     elif op == "sleep":
         time.sleep(int(take()) / 1000)
     else:

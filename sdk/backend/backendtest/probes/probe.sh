@@ -17,6 +17,16 @@ hex() {
 	echo
 }
 
+# ask makes a call and says what came of it.
+ask() {
+	if text=$("$CAISSON_CALL" "$@" 2>"$TMPDIR/said"); then
+		printf '%s\n' "$text"
+	else
+		printf 'error: '
+		cat "$TMPDIR/said"
+	fi
+}
+
 while [ $# -gt 0 ]; do
 	op=$1
 	shift
@@ -42,6 +52,34 @@ while [ $# -gt 0 ]; do
 	cat) cat ;;
 	spin) while :; do :; done ;;
 	sleep) sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"; shift ;;
+	call) ask "$1" "$2"; shift 2 ;;
+	size) "$CAISSON_CALL" "$1" | tr -d '\n' | wc -c | tr -d ' \n'; shift ;;
+	gather)
+		i=0
+		while [ "$i" -lt "$1" ]; do
+			"$CAISSON_CALL" "$2" "{\"n\":$i}" >"$TMPDIR/answer$i" &
+			i=$((i + 1))
+		done
+		wait
+		i=0
+		while [ "$i" -lt "$1" ]; do
+			cat "$TMPDIR/answer$i"
+			i=$((i + 1))
+		done
+		shift 2
+		;;
+	pair)
+		"$CAISSON_CALL" "$1" '{"who":"a"}' >"$TMPDIR/answer" &
+		"$CAISSON_CALL" "$1" '{"who":"b"}' >"$TMPDIR/other"
+		wait
+		cat "$TMPDIR/answer" "$TMPDIR/other"
+		shift
+		;;
+	open) "$CAISSON_CALL" "$1" >/dev/null & shift ;;
+	dial)
+		if CAISSON_CONTROL=$1 "${CAISSON_CALL-no-such-command}" intruder >/dev/null 2>&1; then printf connected; else printf refused; fi
+		shift
+		;;
 	*) printf 'unknown operation %s' "$op" >&2; exit 1 ;;
 	esac
 done

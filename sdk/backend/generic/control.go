@@ -1,0 +1,71 @@
+package generic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/control"
+)
+
+// errBeside is why the context of a run ended that computed too much beside its calls.
+var errBeside = errors.New("the limit of processor time beside open calls was used up")
+
+// stopOf tells a limit of the run's own from a caller who is gone, and what there is to
+// say about it.
+func stopOf(ctx context.Context) (backend.StopReason, string) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errWall):
+		return backend.StopTimeout, ""
+	case errors.Is(cause, errBeside):
+		return backend.StopCPU, errBeside.Error()
+	}
+	return backend.StopCanceled, ""
+}
+
+// BesideLimit is the most processor time that a run may use beside open calls
+// (backend.RunSpec.Control).
+func BesideLimit(l backend.Limits) time.Duration {
+	if l.CPU > 0 {
+		return l.CPU
+	}
+	beside := float64(l.Wall) * cmp.Or(l.CPUs, 1)
+	return time.Duration(min(beside, math.MaxInt64/2))
+}
+
+// executeControlled runs the steps of a run that makes calls. cancel ends the run.
+func (r *run) executeControlled(ctx context.Context, c Controller, cancel context.CancelCauseFunc) error {
+	l, path, err := c.Listen(ctx, r.spec.Ref, r.spec.RunID)
+	if err != nil {
+		return err
+	}
+	timed, clock, end := control.WithClock(ctx, r.out.limits.Wall, errWall)
+	defer end(nil)
+	calls := control.NewRun(timed, control.Config{Call: r.live.Call, Clock: clock, Gone: cancel})
+	defer calls.Close()
+	serving, stop := context.WithCancel(timed)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() {
+		if err := calls.ServeListener(serving, l); err != nil {
+			cancel(err)
+		}
+	})
+	all.Go(func() {
+		control.Beside{
+			Used:   func() (time.Duration, error) { return c.Used(r.spec.Ref) },
+			Limit:  BesideLimit(r.out.limits),
+			Expire: func() { end(errBeside) },
+		}.Watch(serving, calls)
+	})
+	env := map[string]string{control.EnvPath: path}
+	if helper := c.Helper(); helper != "" {
+		env[control.EnvCall] = helper
+	}
+	return r.execute(timed, env, clock.Spent)
+}
