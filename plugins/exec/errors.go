@@ -113,7 +113,7 @@ func asRefusal(err error) *host.HTTPError {
 		return rateLimited("the session is being made", defaultRetry, err)
 	case errors.Is(err, binding.ErrUnavailable), errors.Is(err, binding.ErrOwnershipLost):
 		return &host.HTTPError{
-			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "sessions cannot be reached now", RetryAfter: defaultRetry, Cause: err,
+			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "sessions cannot be reached now", RetryAfter: storeRetry(err), Cause: err,
 		}
 	case errors.Is(err, session.ErrNotFound):
 		status, code, message = http.StatusNotFound, "not_found", "session not found"
@@ -125,6 +125,14 @@ func asRefusal(err error) *host.HTTPError {
 		return backendRefusal(err)
 	}
 	return &host.HTTPError{Status: status, Code: code, Message: message, Cause: err}
+}
+
+// storeRetry is when the session store may answer again: it says so itself where it can.
+func storeRetry(err error) time.Duration {
+	if e, ok := errors.AsType[*binding.Error](err); ok && e.RetryAfter > 0 {
+		return e.RetryAfter
+	}
+	return defaultRetry
 }
 
 func isBackend(err error) bool {
@@ -239,7 +247,10 @@ func writeError(w http.ResponseWriter, e *host.HTTPError) {
 
 // writeJSON answers with v, whose encoding cannot fail.
 func writeJSON(w http.ResponseWriter, status int, v any) {
-	b := encode(v)
+	writeEncoded(w, status, encode(v))
+}
+
+func writeEncoded(w http.ResponseWriter, status int, b []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(b)))
