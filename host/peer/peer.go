@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,6 +132,29 @@ func (p *Peers) Away(r *http.Request, id string) (*Node, error) {
 		return nil, ErrUnknownNode
 	}
 	return n, nil
+}
+
+// Node is this replica's name, empty where there are no others.
+func (p *Peers) Node() string {
+	if p == nil {
+		return ""
+	}
+	return p.o.Node
+}
+
+// Others returns every other node, each once, and none for a request that a replica
+// passed on.
+func (p *Peers) Others(r *http.Request) []*Node {
+	if p == nil || r.Header.Get(Header) != "" {
+		return nil
+	}
+	var out []*Node
+	for _, n := range p.nodes {
+		if !slices.ContainsFunc(out, func(o *Node) bool { return o.Name == n.Name }) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // Check returns ErrForged for a request that claims to come from a replica and does

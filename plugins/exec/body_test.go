@@ -98,7 +98,7 @@ func TestBodiesThatFallSilent(t *testing.T) {
 		"POST /exec HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 1000\r\n\r\n{\"lang\"": 408,
 		// Refused for other reasons, with a body that never comes.
 		"POST /exec HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{":                                  401,
-		"POST /exec/programmatic HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 1000\r\n\r\n{": 501,
+		"POST /exec/programmatic HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 1000\r\n\r\n{": 408,
 		"POST /upload HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: 999999999\r\n\r\n{":       413,
 	} {
 		c := r.raw(head)

@@ -135,6 +135,11 @@ func (i *Interpreter) order(ctx context.Context, c *call, t session.Target, sess
 	for _, s := range plan.Steps {
 		o.spec.Steps = append(o.spec.Steps, backend.Step{Name: s.Name, Argv: s.Argv, Args: s.Args})
 	}
+	if c.program != nil {
+		if err := c.program.equip(&o, t); err != nil {
+			return order{}, err
+		}
+	}
 	check := o.spec
 	check.Ref = backend.Ref{Config: t.Config, ID: "-"} // which sandbox comes later
 	return o, check.Check()

@@ -45,6 +45,10 @@ func (r *CodeRun) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return err
 	}
+	return r.members(m)
+}
+
+func (r *CodeRun) members(m map[string]json.RawMessage) (err error) {
 	*r = CodeRun{}
 	if err := texts(m, member{"lang", &r.Lang}, member{"code", &r.Code}, member{"session_id", &r.SessionID}); err != nil {
 		return err

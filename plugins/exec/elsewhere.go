@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -77,6 +78,7 @@ func (d *door) pass(w http.ResponseWriter, r *http.Request, node *peer.Node, bod
 // of it.
 type replayed struct {
 	io.Reader
+	most int // bytes to keep; 0 is maxReplay
 
 	mu   sync.Mutex
 	kept []byte
@@ -91,7 +93,7 @@ func (b *replayed) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.over {
-		if b.over = len(b.kept)+n > maxReplay; b.over {
+		if b.over = len(b.kept)+n > cmp.Or(b.most, maxReplay); b.over {
 			b.kept = nil
 		} else {
 			b.kept = append(b.kept, p[:n]...)

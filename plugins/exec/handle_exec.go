@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/plugins/exec/internal/events"
 )
 
@@ -93,13 +92,4 @@ func checkHeaders(h http.Header) error {
 		return refuse(http.StatusConflict, codeWorkspace, "this server has no attached workspaces")
 	}
 	return nil
-}
-
-// programmatic answers what there is none of yet, in the words that tell a
-// client not to try again (docs/wire.md).
-func (d *door) programmatic(http.ResponseWriter, *http.Request) error {
-	return &host.HTTPError{
-		Status: http.StatusNotImplemented, Code: codeUnsupported,
-		Message: "programmatic tool calling is not available on this server",
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/minted"
+	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -64,6 +65,12 @@ type Options struct {
 	ChangedFileBytes int64
 	ChangedDepth     int
 
+	// Programs bounds the programs that call tools and have not ended, TenantPrograms
+	// those of each tenant: 32 and 8. They keep their memory while they wait.
+	Programs, TenantPrograms int
+	// ProgramTTL is how long such a program waits for what it asked for: 10 minutes.
+	ProgramTTL time.Duration
+
 	// KeepAlive is the time between two bytes that keep a waiting client's
 	// connection open, and before the first: 3 s.
 	KeepAlive time.Duration
@@ -91,6 +98,9 @@ func (o Options) complete() (Options, error) {
 	def(&o.ChangedFiles, 100)
 	def(&o.ChangedFileBytes, 50<<20)
 	def(&o.ChangedDepth, 16)
+	def(&o.Programs, 32)
+	def(&o.TenantPrograms, 8)
+	def(&o.ProgramTTL, 10*time.Minute)
 	def(&o.KeepAlive, 3*time.Second)
 	def(&o.Stall, 30*time.Second)
 	if o.Bases == nil {
@@ -102,9 +112,9 @@ func (o Options) complete() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth) < 0 ||
+	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth, o.Programs, o.TenantPrograms) < 0 ||
 		min(o.BodyBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
-		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive, o.Stall) < 0 {
+		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive, o.Stall, o.ProgramTTL) < 0 {
 		return o, errors.New("exec: a limit is negative")
 	}
 	return o, nil
@@ -140,6 +150,8 @@ type Interpreter struct {
 	host  services
 	queue *queue.Queue
 	quota *quota.Quota
+	// programs are those that call tools.
+	programs *programmatic.Registry[outcome]
 
 	// life ends when the entry is closed and may not wait any longer.
 	life context.Context
@@ -164,6 +176,7 @@ func newInterpreter(s services, o Options) (*Interpreter, error) {
 		Running: o.Running, Waiting: o.Waiting, TenantRunning: o.TenantRunning, TenantWaiting: o.TenantWaiting,
 	})
 	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)
+	i.programs = newPrograms(o, s)
 	i.life, i.kill = context.WithCancel(context.Background())
 	return i, nil
 }

@@ -20,6 +20,8 @@ type live struct {
 	opens   map[int]func(context.Context) (io.ReadCloser, error)
 	onStart func() error
 	watch   watcher // nil is fine
+	// call answers the program's calls; nil where none are offered.
+	call func(context.Context, backend.ControlCall) (backend.ControlReply, error)
 
 	mu             sync.Mutex
 	stdout, stderr output
@@ -116,8 +118,10 @@ func (l *live) ended(cutOut, cutErr bool) {
 	}
 }
 
-// Call is not offered: RunSpec.Control is never set.
-func (l *live) Call(context.Context, backend.ControlCall) (backend.ControlReply, error) {
+func (l *live) Call(ctx context.Context, c backend.ControlCall) (backend.ControlReply, error) {
+	if l.call != nil {
+		return l.call(ctx, c)
+	}
 	return backend.ControlReply{}, &backend.Error{Kind: backend.KindUnsupported, Op: "Call", Message: "no calls in this run"}
 }
 

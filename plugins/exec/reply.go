@@ -71,6 +71,16 @@ func (r *reply) result(res *CodeResult) {
 	writeJSON(r.w, http.StatusOK, res)
 }
 
+// encoded answers with JSON that is encoded already.
+func (r *reply) encoded(b []byte) {
+	r.end()
+	if r.sent {
+		_, _ = r.w.Write(b) // a caller that went away is not ours to report
+		return
+	}
+	writeEncoded(r.w, http.StatusOK, b)
+}
+
 // fail answers with why there is no result. Once the status is out it is a
 // result whose stderr says so, since a broken body would say nothing.
 func (r *reply) fail(err error, c *call) error {

@@ -43,7 +43,7 @@ func (d *door) routes() []route {
 	return []route{
 		{path: "/exec", methods: map[string]action{post: d.exec}},
 		{path: "/exec/programmatic", methods: map[string]action{post: d.programmatic}},
-		{path: "/exec/programmatic/cancel", methods: map[string]action{post: d.programmatic}},
+		{path: "/exec/programmatic/cancel", methods: map[string]action{post: d.cancelProgram}},
 		{path: "/upload", methods: map[string]action{post: d.uploadOne}},
 		{path: "/upload/batch", methods: map[string]action{post: d.uploadBatch}},
 		{path: "/download/{sid}", methods: map[string]action{get: d.downloadNothing}},
@@ -241,18 +241,27 @@ func principal(r *http.Request) host.Principal {
 // stops them.
 func (i *Interpreter) close(ctx context.Context) error {
 	i.queue.Close()
+	i.programs.Close()
 	defer i.kill()
-	select {
-	case <-i.queue.Empty():
+	if i.idle(ctx) == nil {
 		return nil
-	case <-ctx.Done():
 	}
 	i.kill()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if i.idle(ctx) != nil {
+		return errors.New("exec: runs did not stop in time")
+	}
+	return nil
+}
+
+// idle waits until nothing runs any more.
+func (i *Interpreter) idle(ctx context.Context) error {
 	select {
 	case <-i.queue.Empty():
-		return nil
-	case <-time.After(stopGrace):
-		return errors.New("exec: runs did not stop in time")
+		return i.programs.Wait(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -17,11 +17,15 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	for _, p := range []string{"/exec/programmatic", "/v1/exec/programmatic", "/v1/exec/exec/programmatic"} {
-		for _, p := range []string{p, p + "/", p + "/cancel", p + "/cancel/"} {
-			e := into[obj](t, r.post(alice, p, obj{"code": "x", "tools": []any{}}), 501)
-			if e["code"] != "unsupported_capability" || e["status"] != 501.0 || e["error"] == "" {
-				t.Errorf("%s: %v", p, e)
+		for _, p := range []string{p, p + "/"} {
+			reply := into[obj](t, r.post(alice, p, obj{"lang": "bash", "code": "echo x", "tools": []any{}}), 200)
+			if reply["status"] != "completed" || reply["stdout"] != "x\n" {
+				t.Errorf("%s: %v", p, reply)
 			}
+			into[obj](t, r.post("", p, obj{}), 401)
+		}
+		for _, p := range []string{p + "/cancel", p + "/cancel/"} {
+			into[obj](t, r.post(alice, p, obj{"request_id": "one"}), 202)
 			into[obj](t, r.post("", p, obj{}), 401)
 		}
 	}

@@ -25,7 +25,8 @@ type call struct {
 	// admitted is called once nothing can refuse the run any more except lack of
 	// room; nil is fine.
 	admitted func()
-	watch    watcher // nil is fine
+	watch    watcher  // nil is fine
+	program  *program // nil for a run that calls no tools
 	log      hclog.Logger
 
 	runID   string
@@ -232,10 +233,13 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 		return nil, err
 	}
 	o.spec.Ref, o.spec.Inputs = x.Sandbox.Ref, in.specs
-	rctx, cancel := context.WithTimeout(ctx, o.spec.Limits.Wall+startSlack)
+	rctx, cancel := c.bounded(ctx, o.spec.Limits.Wall)
 	defer cancel()
 	io := newLive(rctx, o.spec.Limits, in, func() error { return i.start(ctx, c, x, in) })
 	io.watch = c.watch
+	if c.program != nil {
+		io.call = c.program.Call
+	}
 	defer io.close()
 	res, err := x.Backend.Run(rctx, o.spec, io)
 

@@ -1,0 +1,160 @@
+package programmatic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+// Call is one call of a program as its caller sees it.
+type Call struct {
+	// ID is unique within the program.
+	ID string
+	// Name is the tool's own, Input a JSON object.
+	Name  string
+	Input json.RawMessage
+}
+
+// call is one call and what became of it.
+type call struct {
+	Call
+	issued bool
+	// answer is closed to, after one reply; given is of what was answered.
+	answer   chan backend.ControlReply
+	answered bool
+	given    digest
+}
+
+// closing decides when the calls that came belong to one round.
+type closing struct {
+	timer *time.Timer // nil while there is nothing to close
+	first time.Time
+	due   time.Time
+}
+
+func (c *closing) disarm() {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}
+
+// Call is backend.RunIO's: it asks the program's caller, and returns when that has
+// answered or ctx ends.
+func (p *Program[R]) Call(ctx context.Context, in backend.ControlCall) (backend.ControlReply, error) {
+	c, refused := p.add(in)
+	if refused != "" {
+		return backend.ControlReply{Error: refused}, nil
+	}
+	select {
+	case a := <-c.answer:
+		return a, nil
+	case <-ctx.Done():
+		p.withdraw(c)
+		return backend.ControlReply{}, ctx.Err()
+	}
+}
+
+// add takes a call in, or says what is wrong with it: such calls are the program's own
+// business and cost its caller nothing.
+func (p *Program[R]) add(in backend.ControlCall) (c *call, refused string) {
+	if input := bytes.TrimSpace(in.Input); len(input) == 0 || input[0] != '{' || !json.Valid(input) {
+		return nil, "the input of a tool must be a JSON object"
+	}
+	r := p.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case p.state == over || p.stopped != nil:
+		return nil, "the program is being ended"
+	case !p.tools[in.Name]:
+		return nil, fmt.Sprintf("tool %q is not one of this program's tools", in.Name)
+	case len(p.calls) >= r.o.Calls:
+		return nil, fmt.Sprintf("a program may make at most %d calls", r.o.Calls)
+	case p.rounds >= r.o.Rounds:
+		return nil, fmt.Sprintf("a program may ask for tools at most %d times", r.o.Rounds)
+	}
+	c = &call{
+		Call:   Call{ID: fmt.Sprintf("call_%03d", len(p.calls)+1), Name: in.Name, Input: in.Input},
+		answer: make(chan backend.ControlReply, 1),
+	}
+	p.calls = append(p.calls, c)
+	p.open = append(p.open, c)
+	if p.state == running {
+		p.gather()
+	}
+	return c, ""
+}
+
+// gather lets the round close in a moment. mu is held.
+func (p *Program[R]) gather() {
+	now := time.Now()
+	cl := &p.closing
+	if cl.timer == nil {
+		cl.first = now
+		cl.due = now.Add(p.r.o.Gather)
+		cl.timer = time.AfterFunc(p.r.o.Gather, p.closeRound)
+		return
+	}
+	cl.due = now.Add(p.r.o.Gather)
+	if most := cl.first.Add(p.r.o.GatherMost); cl.due.After(most) {
+		cl.due = most
+	}
+}
+
+// withdraw takes a call back that nobody waits for any more.
+func (p *Program[R]) withdraw(c *call) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.open = slices.DeleteFunc(p.open, func(o *call) bool { return o == c })
+}
+
+// closeRound suspends the program and hands its open calls out, once none came for a
+// moment.
+func (p *Program[R]) closeRound() {
+	r := p.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.closing.timer == nil || p.state != running || p.stopped != nil {
+		return
+	}
+	if wait := time.Until(p.closing.due); wait > 0 {
+		p.closing.timer.Reset(wait)
+		return
+	}
+	p.closing.timer = nil
+	if len(p.open) == 0 {
+		return // all were withdrawn; the program goes on
+	}
+	if r.closed {
+		p.stop(ErrClosed)
+		return
+	}
+	token, err := r.o.Token()
+	if err != nil {
+		p.stop(err)
+		return
+	}
+	round := &Round{Token: token}
+	for _, c := range p.open {
+		c.issued = true
+		round.Calls = append(round.Calls, c.Call)
+	}
+	p.rounds++
+	p.suspend(token)
+	p.event <- Event[R]{Round: round}
+}
+
+// suspend lets the program wait for the continuation with that token. mu is held.
+func (p *Program[R]) suspend(token string) {
+	p.state, p.token = suspended, token
+	p.r.tokens[token] = p
+	p.slot.Leave()
+	p.slot = nil
+	p.arm(p.r.o.TTL, ErrExpired)
+}
