@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,25 @@ import (
 type server struct {
 	url string // http://HOST:PORT
 	key string
+	log *serverLog
+}
+
+// serverLog is what a server wrote, which may be read while it writes.
+type serverLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *serverLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // startServer runs the built server with a data directory of its own and further
@@ -34,14 +54,20 @@ func startServer(t *testing.T, args ...string) server {
 	if _, err := os.Stat(binary); err != nil {
 		need(t, "bin/caisson is missing; run \"make build\"")
 	}
-	s := server{key: "a-key-of-the-test"}
+	s := server{key: "a-key-of-the-test", log: new(serverLog)}
+	data := t.TempDir()
+	// Compiled interpreters, where somebody keeps them between tests.
+	if cache := os.Getenv("CAISSON_TEST_CACHE"); cache != "" {
+		if err := os.Symlink(cache, filepath.Join(data, "cache")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	addr := freeAddress(t)
 	s.url = "http://" + addr
 
-	cmd := exec.Command(binary, append([]string{"serve", "--addr", addr, "--data", t.TempDir()}, args...)...)
+	cmd := exec.Command(binary, append([]string{"serve", "--addr", addr, "--data", data}, args...)...)
 	cmd.Env = append(os.Environ(), "CODE_EXEC_API_KEY="+s.key, "CODE_EXEC_FEE_CENTS=0", "REMOTE_KEY="+remotetest.Key)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +86,7 @@ func startServer(t *testing.T, args ...string) server {
 			t.Errorf("stop server: %v", err)
 		}
 		if t.Failed() {
-			t.Logf("log of the server:\n%s", &log)
+			t.Logf("log of the server:\n%s", s.log)
 		}
 	})
 
