@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -442,10 +443,24 @@ func TestThousandCrashes(t *testing.T) {
 				}
 			})
 		}
-		for range 1000 {
+		used := func() (goroutines int, heap uint64) {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return runtime.NumGoroutine(), m.HeapAlloc
+		}
+		var goroutines int
+		var heap uint64
+		for i := range 1000 {
+			if i == 100 {
+				goroutines, heap = used()
+			}
 			u := runningWithin(t, s, time.Hour)
 			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Second))))
 			u.crash("exit status 2")
+		}
+		if n, h := used(); n > goroutines+4 || h > heap+1<<20 {
+			t.Errorf("after 100 crashes %d goroutines and %d bytes, after 1000 %d and %d", goroutines, heap, n, h)
 		}
 		cancel()
 		callers.Wait()
