@@ -78,7 +78,7 @@ func TestConformance(t *testing.T) {
 	needPacks(t)
 	for name, probe := range map[string]backendtest.Probe{
 		"python": backendtest.Python("python3"),
-		"js":     backendtest.JavaScript("qjs"),
+		"js":     javaScript(),
 		"bash":   backendtest.Shell("bash"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +91,13 @@ func TestConformance(t *testing.T) {
 			backendtest.Run(t, h)
 		})
 	}
+}
+
+// javaScript is a probe that opens the control channel: it is a file here.
+func javaScript() backendtest.Probe {
+	p := backendtest.JavaScript("qjs")
+	p.Calls = backendtest.ChannelCalls
+	return p
 }
 
 // startPlugin starts this test binary as the plugin that it is.
@@ -131,7 +138,7 @@ func TestConformanceInProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := kit
-			h.Probe = backendtest.JavaScript("qjs")
+			h.Probe = javaScript()
 			h.New = new
 			backendtest.Run(t, h)
 		})

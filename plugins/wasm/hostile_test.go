@@ -60,6 +60,10 @@ except OSError as e:
     import os
     print(e.errno, os.stat("f").st_size)
 `, time.Minute, backend.StopExit, "51 67108864\n", 0, 1},
+		{"writing without looking", `
+f = open("f", "wb", 0)
+while True: f.write(bytes(1 << 20))
+`, time.Minute, backend.StopDisk, "", 0, 1},
 		{"links everywhere", `
 import os
 os.makedirs("d/e"); open("d/f", "w").write("x")

@@ -44,6 +44,15 @@ func (p *Process) Kill() {
 	}
 }
 
+// Signal sends a signal to the process alone, if it is there.
+func (p *Process) Signal(s os.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		_ = p.cmd.Process.Signal(s)
+	}
+}
+
 // Dead is closed when the process is gone.
 func (p *Process) Dead() <-chan struct{} { return p.dead }
 

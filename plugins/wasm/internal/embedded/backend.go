@@ -183,7 +183,7 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 		Version: b.o.Version,
 		Capabilities: []backend.Capability{
 			backend.CapReconnect, backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapNames, backend.CapTTLRefresh,
-			backend.CapSnapshots,
+			backend.CapSnapshots, backend.CapControl,
 		},
 		Languages:   b.languages(),
 		StateSchema: []string{StateSchema},

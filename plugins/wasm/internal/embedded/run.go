@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 // Defaults of a run that sets no limit (docs/operators.md).
@@ -32,9 +34,6 @@ func (b *Backend) Run(ctx context.Context, spec backend.RunSpec, rio backend.Run
 	const op = "Run"
 	if err := spec.Check(); err != nil {
 		return backend.RunResult{}, err
-	}
-	if spec.Control {
-		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "control: the embedded backend has no programmatic calls")
 	}
 	if spec.Dir != "" && spec.Dir != backend.DataDir {
 		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "dir: programs of the embedded backend start in %s", backend.DataDir)
@@ -80,6 +79,11 @@ type run struct {
 	out     capped
 	err     capped
 	result  backend.RunResult
+
+	// Of a run that makes calls; nil for others.
+	calls  *control.Run
+	clock  *control.Clock
+	beside *guest.Beside
 }
 
 // prepare makes the run's directories, places inputs and remembers what there
@@ -121,8 +125,9 @@ func (r *run) steps(ctx context.Context) error {
 		}
 	}
 	wall := orElse(int64(r.spec.Limits.Wall), int64(defaultWall))
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(wall), errWall)
-	defer cancel()
+	ctx, end := r.timed(ctx, time.Duration(wall))
+	defer end(nil)
+	cancel := func() { end(context.Canceled) }
 	var once sync.Once
 	var refused error
 	start := func() {
@@ -134,6 +139,7 @@ func (r *run) steps(ctx context.Context) error {
 	}
 	r.out.fail, r.err.fail = cancel, cancel
 	started := false
+	refusals := func() uint64 { return r.sb.Quota.Refusals() + r.scratch.TmpQuota.Refusals() }
 	for i, step := range r.spec.Steps {
 		p := interp.Program{
 			Argv:        argv(step),
@@ -147,9 +153,13 @@ func (r *run) steps(ctx context.Context) error {
 			FuelLimit:   r.fuelLeft(),
 			Started:     start,
 		}
-		if r.spec.Stdin && i == len(r.spec.Steps)-1 {
-			p.Stdin = r.io.Stdin()
+		if i == len(r.spec.Steps)-1 {
+			if r.spec.Stdin {
+				p.Stdin = r.io.Stdin()
+			}
+			r.offer(&p)
 		}
+		before := refusals()
 		res, err := r.b.o.Engine.Run(ctx, p)
 		if err != nil {
 			if started { // an earlier step ran: this is its result's end
@@ -161,12 +171,18 @@ func (r *run) steps(ctx context.Context) error {
 		started = true
 		r.result.Step = i
 		r.finish(ctx, res)
+		if res.Reason == interp.ReasonExit && res.Code != 0 && refusals() != before {
+			r.result.Stop, r.result.Message = backend.StopDisk, "the sandbox stores as much as it may"
+		}
 		if res.Reason != interp.ReasonExit || res.Code != 0 {
 			break
 		}
 	}
 	if refused != nil {
 		return fmt.Errorf("start was refused: %w", refused)
+	}
+	if r.clock != nil {
+		r.result.Usage.Wall = r.clock.Spent()
 	}
 	r.result.StdoutBytes, r.result.StdoutTruncated = r.out.total, r.out.total > r.out.max
 	r.result.StderrBytes, r.result.StderrTruncated = r.err.total, r.err.total > r.err.max
@@ -211,14 +227,6 @@ func (r *run) finish(ctx context.Context, res interp.Result) {
 }
 
 var signals = map[int]string{134: "SIGABRT", 136: "SIGFPE", 137: "SIGKILL", 139: "SIGSEGV"}
-
-// stopOf tells the run's own limit from a caller whose time is up.
-func stopOf(ctx context.Context) backend.StopReason {
-	if errors.Is(context.Cause(ctx), errWall) {
-		return backend.StopTimeout
-	}
-	return backend.StopCanceled
-}
 
 // engineError types a run that did not start.
 func engineError(ctx context.Context, err error) error {

@@ -231,8 +231,12 @@ func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 		return Result{}, err
 	}
 	defer release()
+	// A run that waits for what it has called outside keeps its memory, and lets
+	// others compute.
+	p.Place = guest.NewPlace(e.acquireSlot, func() { e.slots.Release(1) })
 	r, err := guest.New(ctx, p, in.MinMemoryBytes())
 	if err != nil {
+		p.Place.Leave()
 		return Result{}, fmt.Errorf("%w: %w", ErrBadProgram, err)
 	}
 	defer r.Close()
@@ -250,7 +254,8 @@ func (e *Engine) begin() error {
 	return nil
 }
 
-// admit waits for a slot and for the program's memory.
+// admit waits for a slot and for the program's memory. release gives back the memory;
+// the slot is the caller's.
 func (e *Engine) admit(ctx context.Context, p Program) (release func(), err error) {
 	need := guest.MemoryLimit(p)
 	if e.memory != nil && need > e.cfg.MemoryBudgetBytes {
@@ -274,13 +279,25 @@ func (e *Engine) admit(ctx context.Context, p Program) (release func(), err erro
 		if e.memory != nil {
 			e.memory.Release(need)
 		}
-		e.slots.Release(1)
 	}
 	if err != nil {
 		release()
+		e.slots.Release(1)
 		return nil, err
 	}
 	return release, nil
+}
+
+// acquireSlot waits for a slot.
+func (e *Engine) acquireSlot(ctx context.Context) error {
+	if err := e.slots.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // Acquire may succeed with an ended context
+		e.slots.Release(1)
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // Close waits for the programs that run, then releases all interpreters. When

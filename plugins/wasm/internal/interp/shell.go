@@ -70,8 +70,12 @@ func (e *Engine) runWithin(ctx context.Context, p guest.Program) (guest.Result, 
 		}
 		defer e.memory.Release(need)
 	}
+	if err := p.Place.Enter(ctx); err != nil { // the script may have given it up
+		return guest.Result{}, err
+	}
 	r, err := guest.New(ctx, p, in.MinMemoryBytes())
 	if err != nil {
+		p.Place.Leave()
 		return guest.Result{}, err
 	}
 	defer r.Close()

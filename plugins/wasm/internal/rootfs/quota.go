@@ -75,6 +75,8 @@ type Quota struct {
 
 	// changes counts what may have changed the tree; see Generation.
 	changes atomic.Uint64
+	// refusals counts charges that a limit refused; see Refusals.
+	refusals atomic.Uint64
 
 	mu      sync.Mutex // guards the rest
 	bytes   int64
@@ -117,6 +119,9 @@ func (q *Quota) Used() (bytes, entries int64) {
 // did.
 func (q *Quota) Generation() uint64 { return q.changes.Load() }
 
+// Refusals counts how often somebody was told that nothing is left.
+func (q *Quota) Refusals() uint64 { return q.refusals.Load() }
+
 // changed notes a change. It is called after the change, so that whoever looked
 // at the tree in between looks again.
 func (q *Quota) changed() { q.changes.Add(1) }
@@ -148,9 +153,11 @@ func (q *Quota) Charge(bytes, entries int64) error {
 		maxEntries = min(maxEntries, l)
 	}
 	if bytes > 0 && bytes > maxBytes-q.bytes {
+		q.refusals.Add(1)
 		return fmt.Errorf("%w: %d bytes of %d are used, %d more asked", ErrQuota, q.bytes, maxBytes, bytes)
 	}
 	if entries > 0 && entries > maxEntries-q.entries {
+		q.refusals.Add(1)
 		return fmt.Errorf("%w: %d entries of %d are used, %d more asked", ErrQuota, q.entries, maxEntries, entries)
 	}
 	q.bytes += bytes

@@ -46,13 +46,15 @@ const (
 	eventTag             = 10
 	tagClock             = 0
 	clockRealtime        = 0
+	subDescriptor        = 16
+	tagRead, tagWrite    = 1, 2
 	flagAbsolute         = 1
 	maxSubscriptions     = 1024
 )
 
-// pollOneoff implements poll_oneoff for clocks, relative and absolute, until
-// the run's context ends. Files, pipes and standard streams count as ready,
-// which is what poll says of regular files; a later read may then wait.
+// pollOneoff implements poll_oneoff for clocks, relative and absolute, and control
+// files, until the run's context ends. Other files, pipes and standard streams count
+// as ready, which is what poll says of regular files; a later read may then wait.
 func pollOneoff(ctx context.Context, m api.Module, stack []uint64) {
 	stack[0] = uint64(poll(ctx, m.Memory(), uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])))
 }
@@ -70,8 +72,14 @@ func poll(ctx context.Context, mem api.Memory, in, out, n, count uint32) uint32 
 	wait := time.Duration(math.MaxInt64)
 	var ready []int
 	clock := -1
+	controls := map[int]*controlFile{} // subscriptions of such
+	r := stateOf(ctx)
 	for i := range int(n) {
 		sub := subs[i*subBytes:]
+		if f := r.control(sub); f != nil {
+			controls[i] = f
+			continue
+		}
 		if sub[subTag] != tagClock {
 			ready = append(ready, i)
 			continue
@@ -80,7 +88,13 @@ func poll(ctx context.Context, mem api.Memory, in, out, n, count uint32) uint32 
 			wait, clock = d, i
 		}
 	}
-	if len(ready) == 0 {
+	switch {
+	case len(controls) > 0:
+		ready = append(ready, r.pollControls(controls, subs, len(ready) > 0, clock >= 0, wait)...)
+		if len(ready) == 0 {
+			ready = []int{clock}
+		}
+	case len(ready) == 0:
 		MustSleep(ctx, wait)
 		ready = []int{clock}
 	}
@@ -116,8 +130,11 @@ func clockWait(ctx context.Context, sub []byte) time.Duration {
 
 // MustSleep is Sleep for host functions: when ctx ends first, it ends the guest
 // and does not return.
+// Who sleeps while calls are open has no need of the run's place.
 func MustSleep(ctx context.Context, d time.Duration) {
-	if !Sleep(ctx, d) {
+	if r := stateOf(ctx); r.suspended() && d > 0 {
+		r.aside(func(ctx context.Context) bool { return Sleep(ctx, d) })
+	} else if !Sleep(ctx, d) {
 		interrupt()
 	}
 }

@@ -67,6 +67,7 @@ func slice(ctx context.Context, m api.Module, _ []uint64) {
 			r.outOfFuel = true
 			interrupt()
 		}
+		r.beside()
 	} else if c := counter(m); int64(c.Get()) < 0 { // a boot, which nobody pays for
 		c.Set(Slice)
 	}

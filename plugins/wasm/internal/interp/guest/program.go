@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 // Guest paths of the three mounts.
@@ -87,6 +88,14 @@ type Program struct {
 	// FuelPerSecond. The program is stopped at the first look at the counter
 	// behind the limit, always at the same place.
 	FuelLimit int64
+	// Control is the channel of a run that may make calls; nil for others. The program
+	// finds it at ControlPath, and scripts have ControlCommand.
+	Control *control.Run
+	// Beside bounds what is computed while calls are open; nil for no bound.
+	Beside *Beside
+	// Place is where the run has its place among those that compute; nil if it need
+	// not care. Whoever makes the Run has entered it, and Run.Close leaves it.
+	Place *Place
 	// Started is called once, from Run's goroutine, directly before the first
 	// instruction of the program; nil is allowed. When it was not called
 	// nothing ran.

@@ -47,7 +47,14 @@ type Run struct {
 	account   *meter.Account
 	counter   api.MutableGlobal // of the instance; nil until it is known
 	outOfFuel bool
-	turn      time.Time // when it last let others run
+	turn      time.Time               // when it last let others run
+	ctx       context.Context         // of the whole run
+	seated    bool                    // it has its place
+	counted   int64                   // fuel that beside has seen
+	controls  map[uint32]*controlFile // by descriptor
+	opened    *controlFile            // during path_open
+	opening   uint32                  // where path_open writes the descriptor
+	answered  bool                    // the WASI call under way was carried out here
 	outputErr error
 }
 
@@ -120,7 +127,7 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 	if p.FuelLimit < 0 {
 		return nil, errors.New("program.FuelLimit: must not be negative")
 	}
-	r := &Run{Program: p, start: time.Now(), account: meter.NewAccount(Slice, Slice, p.FuelLimit)}
+	r := &Run{Program: p, ctx: ctx, seated: p.Place != nil, start: time.Now(), account: meter.NewAccount(Slice, Slice, p.FuelLimit)}
 	limit := MemoryLimit(p)
 	if limit < minMemory {
 		return nil, fmt.Errorf("program.MemoryBytes: the interpreter needs at least %d, the limit is %d", minMemory, limit)
@@ -149,7 +156,7 @@ func New(ctx context.Context, p Program, minMemory int64) (*Run, error) {
 		opt.ReadOnly = true
 		r.Mounts = append(r.Mounts, MountPoint{EntryDir, rootfs.New(p.Entry, nil, opt)})
 	}
-	r.in = newStdin(ctx, p.Stdin)
+	r.in = newStdin(r, p.Stdin)
 	r.Stdin = r.in
 	r.Stdout = &output{dst: p.Stdout, err: &r.outputErr}
 	r.Stderr = &output{dst: p.Stderr, err: &r.outputErr}
@@ -174,6 +181,7 @@ func MemoryLimit(p Program) int64 {
 
 // Close releases what the run holds. The instance must be closed before.
 func (r *Run) Close() {
+	r.Rise()
 	r.in.stop()
 	if r.own != nil {
 		r.own.Unmap()

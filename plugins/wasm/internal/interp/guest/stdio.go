@@ -10,7 +10,7 @@ import (
 // is a host call that wazero cannot interrupt. One goroutine reads ahead of the
 // guest by at most one Read, and only when the guest asks.
 type stdin struct {
-	ctx  context.Context
+	run  *Run
 	src  io.Reader
 	want chan int       // asks the goroutine for one Read of at most so many bytes
 	got  chan readChunk // its answer
@@ -28,10 +28,10 @@ type readChunk struct {
 // maxRead bounds what one Read of the source is asked for.
 const maxRead = 64 << 10
 
-// newStdin returns standard input that ends with ctx; a nil src is at its end.
+// newStdin returns standard input that ends with the run; a nil src is at its end.
 // The caller calls stop after the run.
-func newStdin(ctx context.Context, src io.Reader) *stdin {
-	s := &stdin{ctx: ctx, src: src, want: make(chan int), got: make(chan readChunk, 1), end: make(chan struct{})}
+func newStdin(r *Run, src io.Reader) *stdin {
+	s := &stdin{run: r, src: src, want: make(chan int), got: make(chan readChunk, 1), end: make(chan struct{})}
 	if src == nil {
 		s.err = io.EOF
 	}
@@ -66,21 +66,32 @@ func (s *stdin) Read(p []byte) (int, error) {
 			return 0, s.err
 		}
 		s.once.Do(func() { go s.pump() })
-		select {
-		case s.want <- min(len(p), maxRead):
-		case <-s.ctx.Done():
-			interrupt()
-		}
-		select {
-		case c := <-s.got:
-			s.rest, s.err = c.b, c.err
-		case <-s.ctx.Done():
+		n := min(len(p), maxRead)
+		if s.run.suspended() {
+			s.run.aside(func(ctx context.Context) bool { return s.fetch(ctx, n) })
+		} else if !s.fetch(s.run.ctx, n) {
 			interrupt()
 		}
 	}
 	n := copy(p, s.rest)
 	s.rest = s.rest[n:]
 	return n, nil
+}
+
+// fetch waits for one Read of the goroutine's, and tells false when ctx ended.
+func (s *stdin) fetch(ctx context.Context, n int) bool {
+	select {
+	case s.want <- n:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case c := <-s.got:
+		s.rest, s.err = c.b, c.err
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // stop ends the goroutine and closes a source that can be closed.

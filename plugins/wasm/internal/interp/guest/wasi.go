@@ -17,6 +17,7 @@ const (
 	wasiIO    = 29
 	// wazero says the first where two mounts are involved, systems the second.
 	wasiNoSys       = 52
+	wasiNoSeek      = 70
 	wasiCrossDevice = 75
 )
 
@@ -46,7 +47,7 @@ func instantiateWASI(ctx context.Context, r wazero.Runtime) error {
 
 // errnoFunctions are the WASI functions whose failure may be a full quota.
 var errnoFunctions = map[string]bool{
-	"fd_write": true, "fd_pwrite": true, "fd_allocate": true, "fd_filestat_set_size": true,
+	"fd_write": true, "fd_pwrite": true, "fd_seek": true, "fd_tell": true, "fd_allocate": true, "fd_filestat_set_size": true,
 	"path_open": true, "path_create_directory": true, "path_link": true, "path_symlink": true, "path_rename": true,
 }
 
@@ -55,7 +56,7 @@ func newHostCall(def api.FunctionDefinition) experimental.FunctionListener {
 	name := def.Name()
 	return hostCall{
 		charge: charges[name], errno: errnoFunctions[name], closes: name == "fd_close", vectors: vectors[name],
-		renumbers: name == "fd_renumber", crosses: name == "path_rename" || name == "path_link",
+		renumbers: name == "fd_renumber", opens: name == "path_open", flags: name == "fd_fdstat_set_flags", crosses: name == "path_rename" || name == "path_link",
 	}
 }
 
@@ -70,6 +71,8 @@ type hostCall struct {
 	closes    bool
 	vectors   bool
 	renumbers bool
+	opens     bool
+	flags     bool
 	crosses   bool // takes two directories, which may be of two mounts
 }
 
@@ -90,6 +93,12 @@ func (h hostCall) Before(ctx context.Context, m api.Module, _ api.FunctionDefini
 	if h.charge.done > 0 {
 		r.done = uint32(params[h.charge.done])
 	}
+	switch {
+	case h.opens:
+		r.opened, r.opening = nil, uint32(params[openedDescriptor])
+	case len(r.controls) > 0:
+		h.control(r, params)
+	}
 	if h.closes && r.KeepStdio && uint32(params[0]) <= 2 {
 		params[0] = noDescriptor // likewise the very slots that the function reads
 	}
@@ -108,6 +117,13 @@ func (h hostCall) After(ctx context.Context, m api.Module, _ api.FunctionDefinit
 		results[0] = uint64(r.refused)
 		return
 	}
+	if h.opens && r.opened != nil && uint32(results[0]) == 0 {
+		fd, _ := m.Memory().ReadUint32Le(r.opening)
+		r.opens(fd)
+	}
+	if r.answered {
+		r.answered, results[0] = false, 0
+	}
 	if h.charge.done > 0 && uint32(results[0]) == 0 {
 		n, _ := m.Memory().ReadUint32Le(r.done)
 		r.Charge(m, max(h.charge.each, ByteUnits)*int64(n))
@@ -119,5 +135,31 @@ func (h hostCall) After(ctx context.Context, m api.Module, _ api.FunctionDefinit
 		results[0] = uint64(r.errno)
 	}
 }
+
+// openedDescriptor is the parameter of path_open that says where the descriptor goes.
+const openedDescriptor = 8
+
+// control follows what the guest does with the descriptors of control files, and
+// answers what wazero has no answer to: only files of its own are made not to wait.
+func (h hostCall) control(r *Run, params []uint64) {
+	fd := uint32(params[0])
+	f := r.controls[fd]
+	switch {
+	case h.closes:
+		delete(r.controls, fd)
+	case h.renumbers && uint32(params[1]) != fd:
+		delete(r.controls, uint32(params[1]))
+		if delete(r.controls, fd); f != nil {
+			r.controls[uint32(params[1])] = f
+		}
+	case h.flags && f != nil:
+		f.nonblock = uint32(params[1])&flagNonblock != 0
+		r.answered = true
+		spoil(params)
+	}
+}
+
+// flagNonblock is the descriptor flag of WASI.
+const flagNonblock = 4
 
 func (hostCall) Abort(context.Context, api.Module, api.FunctionDefinition, error) {}

@@ -93,7 +93,7 @@ type lateMount struct{ esys.FS }
 // function.
 func (w *World) ModuleConfig(argv []string, env map[string]string) wazero.ModuleConfig {
 	open := new(int)
-	mounts := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(looking{w.layout.outside, open}, "/")
+	mounts := wazero.NewFSConfig().(sysfs.FSConfig).WithSysFSMount(controlled{looking{w.layout.outside, open}, w}, "/")
 	for i, m := range w.mounts {
 		mounts = mounts.(sysfs.FSConfig).WithSysFSMount(m, w.layout.dirs[i])
 	}

@@ -119,6 +119,10 @@ func (v *vm) open(p string, flags int, perm fs.FileMode) (esys.File, esys.Errno)
 			o |= flag
 		}
 	}
+	if path.Clean(p) == guest.ControlPath {
+		v.charge(guest.PathUnits(p))
+		return v.run.OpenControl(o)
+	}
 	var f esys.File
 	at := v.at
 	if flags&openCreate != 0 {

@@ -31,6 +31,7 @@ type programs struct {
 
 	mu      sync.Mutex // guards the rest, and writes of packets
 	running map[uint32]context.CancelFunc
+	calls   int   // of running, those of guest.ControlCommand
 	peak    int64 // bytes
 	fuel    int64
 }
@@ -90,18 +91,26 @@ func (g *programs) begin(s wire.Start, files []*os.File) {
 		if there {
 			cancel()
 		}
-	case there || len(g.running) >= maxPrograms:
+	case there, !isCall(s) && len(g.running)-g.calls >= maxPrograms, isCall(s) && g.calls >= maxCalls:
 		theirs(files).close()
 		g.tell(wire.Ended{ID: s.ID, Code: 126, Message: fmt.Sprintf("%d programs run already, which is the limit of a script", len(g.running))})
 	default:
 		ctx, cancel := context.WithCancel(g.ctx)
 		g.running[s.ID] = cancel
+		program := g.program
+		if isCall(s) {
+			g.calls++
+			program = g.call
+		}
 		g.all.Go(func() {
 			defer cancel()
-			end := g.program(ctx, s, files)
+			end := program(ctx, s, files)
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			delete(g.running, s.ID)
+			if isCall(s) {
+				g.calls--
+			}
 			g.tell(end)
 		})
 	}
@@ -128,22 +137,18 @@ func (g *programs) program(ctx context.Context, s wire.Start, files []*os.File) 
 	// A stream that blocks lets go when the program is to end.
 	defer theirs(files).close()
 	defer context.AfterFunc(ctx, theirs(files).close)()
-	next := func() *os.File {
-		f := files[0]
-		files = files[1:]
-		return f
-	}
+	in, out, errs := standard(s, files)
 	ctx, broken := context.WithCancelCause(ctx)
 	defer broken(nil)
 	pipe := pipeEnd{broken}
-	if s.Streams&wire.StreamStdin != 0 {
-		p.Stdin = next()
+	if in != nil {
+		p.Stdin = in
 	}
-	if s.Streams&wire.StreamStdout != 0 {
-		p.Stdout = pipe.writer(next())
+	if out != nil {
+		p.Stdout = pipe.writer(out)
 	}
-	if s.Streams&wire.StreamStderr != 0 {
-		p.Stderr = pipe.writer(next())
+	if errs != nil {
+		p.Stderr = pipe.writer(errs)
 	}
 	res, err := g.shell.cfg.Run(ctx, p)
 	g.mu.Lock()
@@ -160,6 +165,19 @@ func (g *programs) program(ctx context.Context, s wire.Start, files []*os.File) 
 		end.Message = res.Err.Error()
 	}
 	return end
+}
+
+// standard says which of the files are which streams; nil for those that there are not.
+func standard(s wire.Start, files []*os.File) (in, out, errs *os.File) {
+	for _, stream := range []struct {
+		bit uint32
+		to  **os.File
+	}{{wire.StreamStdin, &in}, {wire.StreamStdout, &out}, {wire.StreamStderr, &errs}} {
+		if s.Streams&stream.bit != 0 {
+			*stream.to, files = files[0], files[1:]
+		}
+	}
+	return in, out, errs
 }
 
 // errPipe ends a program whose output nobody reads any more.

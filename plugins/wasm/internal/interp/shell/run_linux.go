@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ func (s *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 	defer t.close()
 	programs := s.newPrograms(ctx, r, p)
 	defer programs.end()
+	defer programs.watch()()
 
 	code, exited := -1, false
 	f := newFiles(r)
@@ -83,13 +85,21 @@ func (s *Interpreter) job(ctx context.Context, r *guest.Run) *wire.Job {
 		left = min(left, guest.CPUTime(n))
 	}
 	j := &wire.Job{
-		Argv: r.Program.Argv, Programs: s.cfg.Programs,
+		Argv: r.Program.Argv, Programs: s.programs(r),
 		MemoryBytes: uint64(guest.MemoryLimit(r.Program)), CPUSeconds: cpuSeconds(left),
 	}
 	for k, v := range r.Env {
 		j.Env = append(j.Env, k+"="+v)
 	}
 	return j
+}
+
+// programs has the names of what the engine runs for the script.
+func (s *Interpreter) programs(r *guest.Run) []string {
+	if r.Program.Control == nil {
+		return s.cfg.Programs
+	}
+	return append(slices.Clone(s.cfg.Programs), guest.ControlCommand)
 }
 
 // serve answers requests until the worker says how the script ended, or is gone.

@@ -1,0 +1,148 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/guest"
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp/shell/wire"
+	"github.com/caisson-run/caisson/sdk/backend/control"
+)
+
+// maxCalls is how many commands of a script may wait for an answer, or for their turn
+// to call.
+const maxCalls = control.MaxConns
+
+// isCall reports whether a program is the command that makes a call.
+func isCall(s wire.Start) bool { return len(s.Argv) > 0 && s.Argv[0] == guest.ControlCommand }
+
+// call is guest.ControlCommand: no program, but it has the streams of one.
+func (g *programs) call(ctx context.Context, s wire.Start, files []*os.File) wire.Ended {
+	defer theirs(files).close()
+	defer context.AfterFunc(ctx, theirs(files).close)()
+	end := wire.Ended{ID: s.ID, Code: 126, Message: "this run makes no calls"}
+	calls := g.run.Program.Control
+	if calls == nil {
+		return end
+	}
+	_, out, errs := standard(s, files)
+	writer := func(f *os.File) io.Writer {
+		if f == nil {
+			return io.Discard
+		}
+		return f
+	}
+	end.Message = ""
+	end.Code = uint32(control.Command(s.Argv[1:], func(name string, input []byte) (control.Reply, error) {
+		return calls.Ask(ctx, name, input)
+	}, writer(out), writer(errs)))
+	return end
+}
+
+// watch gives up the script's place while calls are open, and bounds what it computes
+// meanwhile. The caller calls stop at the end of the script.
+func (g *programs) watch() (stop func()) {
+	p := g.run.Program
+	if p.Control == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(g.ctx)
+	var all sync.WaitGroup
+	all.Go(func() { g.yieldPlace(ctx) })
+	if b := p.Beside; b != nil {
+		all.Go(func() {
+			control.Beside{
+				Used: func() (time.Duration, error) {
+					cpu, err := used(g.p.PID())
+					return cpu + guest.CPUTime(b.Used()), err
+				},
+				Limit: guest.CPUTime(b.Limit), Expire: b.Expire,
+			}.Watch(ctx, p.Control)
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// lookInterval is how often a worker is looked at while calls are open, and busyTime
+// what it uses in between if it computes.
+const (
+	lookInterval = 100 * time.Millisecond
+	busyTime     = 20 * time.Millisecond
+)
+
+// yieldPlace gives up the script's place while calls are open and the worker does
+// nothing. One that begins to compute is stopped until there is a place for it.
+func (g *programs) yieldPlace(ctx context.Context) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	var before time.Duration
+	for {
+		open, changed := g.run.Program.Control.Suspended()
+		now, err := used(g.p.PID())
+		busy := err != nil || now-before >= busyTime
+		before = now
+		if open && !busy {
+			g.run.Rise()
+		} else if !g.takePlace(ctx) {
+			return
+		}
+		var look <-chan time.Time // only while calls are open
+		if open {
+			look = tick.C
+		}
+		select {
+		case <-look:
+		case <-changed:
+			before, _ = used(g.p.PID()) // so much for the time until now
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// takePlace waits for the script's place, in which time the worker does nothing.
+func (g *programs) takePlace(ctx context.Context) bool {
+	if g.run.Seated() {
+		return true
+	}
+	g.p.Signal(syscall.SIGSTOP)
+	defer g.p.Signal(syscall.SIGCONT)
+	return g.run.Sit(ctx) == nil
+}
+
+// used is the processor time that a process has used, from /proc; that of one that has
+// ended is zero, which ends nothing.
+func used(pid int) (time.Duration, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	// The name of the command is in parentheses and may hold anything.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 13 {
+		return 0, errors.New("/proc says nothing of processor time")
+	}
+	const tick = time.Second / 100 // USER_HZ
+	var sum time.Duration
+	for _, f := range fields[11:13] { // utime, stime
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(n) * tick
+	}
+	return sum, nil
+}
