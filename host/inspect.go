@@ -78,6 +78,8 @@ type PluginEnd struct {
 // ModuleDetail is what a loaded module has done.
 type ModuleDetail struct {
 	Digest string `json:"digest"`
+	// Revision is what a bundle of Rego calls itself.
+	Revision string `json:"revision,omitempty"`
 	// Stop says what ends a call that takes too long: "fuel".
 	Stop string `json:"stop"`
 	// FuelLimit is what one call may use, FuelHigh the most that one did.
@@ -173,7 +175,7 @@ func (l *line) describe(d *PluginDetail) {
 func moduleDetail(m *wasm.Module) *ModuleDetail {
 	i, s := m.Info(), m.Stats()
 	d := &ModuleDetail{
-		Digest: i.Digest, Stop: i.Stop, FuelLimit: i.Limits.Fuel, FuelHigh: s.FuelHigh, Calls: s.Calls,
+		Digest: i.Digest, Revision: i.Revision, Stop: i.Stop, FuelLimit: i.Limits.Fuel, FuelHigh: s.FuelHigh, Calls: s.Calls,
 		Failures: make(map[string]uint64), Discards: s.Discards, Refills: s.Refills, Waits: s.Waits, Waited: s.WaitTime,
 		MemoryLimit: i.Limits.MemoryBytes, MemoryHigh: s.MemoryHighBytes, Instances: s.Instances, Idle: s.Idle,
 	}

@@ -141,7 +141,7 @@ func BenchmarkFloor(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var f failure
-		if out, f = held.invoke(context.Background(), opEcho, in, out[:0]); f.reason != "" {
+		if out, f = held.port.invoke(context.Background(), held, opEcho, in, out[:0]); f.reason != "" {
 			b.Fatal(f)
 		}
 	}

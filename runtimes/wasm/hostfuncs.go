@@ -22,25 +22,23 @@ var hostFunctions = []string{abi.FuncLog, abi.FuncNow, abi.FuncRand}
 // function is not interrupted.
 const maxRandBytes = 64 << 10
 
-// checkImports refuses a module that wants what the spec does not grant.
-func (s *Spec) checkImports(imports []moduleImport) error {
-	for _, im := range imports {
-		full := im.module + "." + im.name
-		switch {
-		case im.module == abi.WASIModule && s.WASI:
-		case im.module == abi.WASIModule:
-			return fmt.Errorf("%w: module imports %s which its manifest does not grant (wasi: true)", ErrRefused, full)
-		case im.module != abi.HostModule || !slices.Contains(hostFunctions, im.name):
-			return fmt.Errorf("%w: module imports %s which its manifest does not grant and this host does not offer", ErrRefused, full)
-		case !slices.Contains(s.Imports, im.name):
-			return fmt.Errorf("%w: module imports %s which its manifest does not grant", ErrRefused, full)
-		}
+// grants refuses an import that the spec does not grant.
+func (s *Spec) grants(im moduleImport) error {
+	full := im.module + "." + im.name
+	switch {
+	case im.module == abi.WASIModule && s.WASI:
+	case im.module == abi.WASIModule:
+		return fmt.Errorf("%w: module imports %s which its manifest does not grant (wasi: true)", ErrRefused, full)
+	case im.module != abi.HostModule || !slices.Contains(hostFunctions, im.name):
+		return fmt.Errorf("%w: module imports %s which its manifest does not grant and this host does not offer", ErrRefused, full)
+	case !slices.Contains(s.Imports, im.name):
+		return fmt.Errorf("%w: module imports %s which its manifest does not grant", ErrRefused, full)
 	}
 	return nil
 }
 
 // provide instantiates what the spec grants in rt, and nothing else: a module
-// cannot import what is not there, whatever checkImports may have overlooked.
+// cannot import what is not there, whatever grants may have overlooked.
 func (m *Module) provide(ctx context.Context, rt wazero.Runtime) error {
 	if m.spec.WASI {
 		if err := provideWASI(experimental.WithFunctionListenerFactory(ctx, lookAfter{}), rt); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
-	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
 
 // instance is one instance of a module. One goroutine uses it at a time: the one
@@ -22,8 +21,7 @@ type instance struct {
 	m      *Module
 	mod    api.Module
 	mem    api.Memory
-	alloc  api.Function
-	handle api.Function
+	port   port
 	memory linearMemory
 	stderr head
 
@@ -37,8 +35,6 @@ type instance struct {
 	counter meter.Counter
 	account meter.Account
 	fuel    int64
-	// stack carries parameters and results, so that a call allocates nothing.
-	stack [3]uint64
 	// calls counts calls, and atStart is the size of the memory before the first.
 	calls   uint64
 	atStart uint32
@@ -62,7 +58,7 @@ type failure struct {
 // newInstance makes an instance that is ready for calls: started, of the right
 // version, configured. ctx bounds it, as does Limits.StartTimeout.
 func (m *Module) newInstance(ctx context.Context) (*instance, error) {
-	in := &instance{m: m}
+	in := &instance{m: m, port: m.convention.port()}
 	in.base = context.WithValue(context.Background(), instanceKey{}, in)
 	in.memory.limit = uint64(m.spec.Limits.MemoryBytes)
 	limits := bounds{m.spec.Limits.StartTimeout, fuelFor(m.spec.Limits.StartTimeout)}
@@ -91,7 +87,7 @@ func (m *Module) newInstance(ctx context.Context) (*instance, error) {
 	return nil, &CallError{Module: m.spec.Name, Reason: f.reason, Err: f.err}
 }
 
-// start instantiates the module, which runs its start section, and initialises it.
+// start instantiates the module, which runs its start section, and opens its port.
 func (in *instance) start(ctx context.Context) error {
 	mod, err := in.m.runtime.InstantiateModule(ctx, in.m.compiled, in.moduleConfig())
 	if err != nil {
@@ -99,36 +95,16 @@ func (in *instance) start(ctx context.Context) error {
 	}
 	in.mod, in.mem = mod, mod.Memory()
 	in.count(mod)
-	in.alloc, in.handle = mod.ExportedFunction(abi.ExportAlloc), mod.ExportedFunction(abi.ExportHandle)
-	if f := mod.ExportedFunction(abi.ExportInitialize); f != nil {
-		if err := f.CallWithStack(ctx, nil); err != nil {
-			return err
-		}
-	}
-	if err := mod.ExportedFunction(abi.ExportVersion).CallWithStack(ctx, in.stack[:]); err != nil {
-		return err
-	}
-	version := uint32(in.stack[0])
-	if major := version >> 16; major != abi.Major {
-		return fmt.Errorf("%w: module speaks version %d.%d of the ABI, this host speaks %d.%d: rebuild the module with the matching SDK",
-			ErrRefused, major, version&0xffff, abi.Major, abi.Minor)
-	}
-	in.m.version.Store(version)
-	return nil
+	return in.port.open(ctx, in)
 }
 
 // configure hands the instance its configuration.
 func (in *instance) configure(ctx context.Context) error {
-	_, f := in.invoke(ctx, OpConfigure, in.m.spec.Config, nil)
-	if f.reason == "" {
+	f := in.port.configure(ctx, in)
+	switch f.reason {
+	case "":
 		return nil
-	}
-	var refusal *GuestError
-	if f.reason == ReasonGuest && errors.As(f.err, &refusal) {
-		if refusal.Code == abi.CodeUnsupportedOp && string(bytes.TrimSpace(in.m.spec.Config)) == "{}" {
-			return nil
-		}
-	} else if f.reason == ReasonTrap {
+	case ReasonTrap:
 		return f.err // explained together with the end of the time limit
 	}
 	return &CallError{Module: in.m.spec.Name, Op: OpConfigure, Reason: f.reason, Err: f.err}
@@ -144,58 +120,13 @@ func (in *instance) call(op uint32, input, out []byte) (reply []byte, f failure,
 	in.stderr.buf = in.stderr.buf[:0]
 	// The guest runs detached from its caller: see the package documentation.
 	ctx := in.m.stop.arm(in.base, in, limits)
-	reply, f = in.invoke(ctx, op, input, out)
+	reply, f = in.port.invoke(ctx, in, op, input, out)
 	stopped := in.m.stop.disarm(in)
 	in.noteMemory()
 	if f.reason == ReasonTrap {
 		f = in.explain(f.err, stopped, limits)
 	}
 	return reply, f, stopped == nil && (f.reason == "" || f.reason == ReasonGuest)
-}
-
-// invoke is the call protocol of the ABI. A trap is not explained yet.
-func (in *instance) invoke(ctx context.Context, op uint32, input, out []byte) ([]byte, failure) {
-	var ptr uint32
-	if len(input) > 0 {
-		in.stack[0] = uint64(len(input))
-		if err := in.alloc.CallWithStack(ctx, in.stack[:]); err != nil {
-			return out, failure{ReasonTrap, err}
-		}
-		ptr = uint32(in.stack[0])
-		if ptr == 0 {
-			return out, failure{ReasonMemory, fmt.Errorf("alloc refuses %d bytes", len(input))}
-		}
-		if !in.mem.Write(ptr, input) {
-			return out, failure{ReasonBadOutput, fmt.Errorf("alloc puts %d bytes at %d, outside of the memory of %d", len(input), ptr, in.mem.Size())}
-		}
-	}
-	in.stack = [3]uint64{uint64(op), uint64(ptr), uint64(len(input))}
-	if err := in.handle.CallWithStack(ctx, in.stack[:]); err != nil {
-		return out, failure{ReasonTrap, err}
-	}
-	ptr, n, isError := abi.Unpack(in.stack[0])
-	if n == 0 && !isError {
-		return out, failure{}
-	}
-	most := in.m.spec.Limits.OutputBytes
-	if isError {
-		most = abi.MaxErrorBytes
-	}
-	if int64(n) > most {
-		return out, failure{ReasonBadOutput, fmt.Errorf("reply of %d bytes is longer than %d", n, most)}
-	}
-	view, ok := in.mem.Read(ptr, n)
-	if !ok {
-		return out, failure{ReasonBadOutput, fmt.Errorf("reply of %d bytes at %d is outside of the memory of %d", n, ptr, in.mem.Size())}
-	}
-	if isError {
-		e, err := abi.DecodeError(view)
-		if err != nil {
-			return out, failure{ReasonBadOutput, fmt.Errorf("error object: %w", err)}
-		}
-		return out, failure{ReasonGuest, e}
-	}
-	return append(out, view...), failure{}
 }
 
 // explain says why guest code failed with err: stopped, if it was, for a limit;

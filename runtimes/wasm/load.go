@@ -14,7 +14,6 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/caisson-run/caisson/runtimes/wasm/meter"
-	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
 
 // Load verifies and compiles a module and makes all its instances ready. It runs
@@ -90,17 +89,27 @@ func prepare(spec Spec, stop stopper) (*Module, []byte, error) {
 	if err := spec.check(); err != nil {
 		return nil, nil, err
 	}
-	code, h, err := harden(spec.Module)
+	conv, err := spec.convention()
+	if err != nil {
+		return nil, nil, err
+	}
+	module, err := conv.unpack(spec.Module)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	if err := spec.checkImports(h.imports); err != nil {
-		return nil, nil, err
+	code, h, err := harden(module)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	for _, im := range h.imports {
+		if err := conv.grants(&spec, im); err != nil {
+			return nil, nil, err
+		}
 	}
 	if most := uint64(spec.Limits.MemoryBytes); h.memoryBytes > most {
 		return nil, nil, fmt.Errorf("%w: module needs %d bytes of memory to start, its limit is %d", ErrRefused, h.memoryBytes, most)
 	}
-	rewritten, err := stop.rewrite(spec.Module, code)
+	rewritten, err := stop.rewrite(module, code)
 	switch {
 	case err == nil:
 		code = rewritten
@@ -117,14 +126,15 @@ func prepare(spec Spec, stop stopper) (*Module, []byte, error) {
 	digest := sha256.Sum256(spec.Module)
 	spec.Module = nil
 	m := &Module{
-		spec:     spec,
-		epoch:    time.Now(),
-		digest:   hex.EncodeToString(digest[:]),
-		stop:     stop,
-		guestLog: newGuestLog(spec.Log),
-		idle:     make(chan *instance, spec.Limits.Instances),
-		spent:    make(chan struct{}, spec.Limits.Instances),
-		done:     make(chan struct{}),
+		spec:       spec,
+		convention: conv,
+		epoch:      time.Now(),
+		digest:     hex.EncodeToString(digest[:]),
+		stop:       stop,
+		guestLog:   newGuestLog(spec.Log),
+		idle:       make(chan *instance, spec.Limits.Instances),
+		spent:      make(chan struct{}, spec.Limits.Instances),
+		done:       make(chan struct{}),
 	}
 	for _, im := range h.imports {
 		m.imports = append(m.imports, im.module+"."+im.name)
@@ -155,10 +165,13 @@ func (m *Module) link(ctx context.Context, code []byte) error {
 	if err := m.compile(ctx, code); err != nil {
 		return err
 	}
-	if err := checkExports(m.compiled); err != nil {
+	if err := m.convention.check(m.compiled); err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	if err := m.provide(ctx, m.runtime); err != nil {
+		return err
+	}
+	if err := m.convention.provide(ctx, m, m.runtime); err != nil {
 		return err
 	}
 	if err := m.stop.provide(ctx, m.runtime); err != nil {
@@ -166,39 +179,6 @@ func (m *Module) link(ctx context.Context, code []byte) error {
 	}
 	if err := m.checkLinks(); err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	return nil
-}
-
-// checkExports holds a module against the ABI.
-func checkExports(compiled wazero.CompiledModule) error {
-	functions := compiled.ExportedFunctions()
-	_, start := functions[abi.ExportStart]
-	if _, initialize := functions[abi.ExportInitialize]; start && !initialize {
-		return fmt.Errorf("module is a command: it exports %s and not %s; build a reactor (Go: -buildmode=c-shared)", abi.ExportStart, abi.ExportInitialize)
-	}
-	if _, ok := compiled.ExportedMemories()[abi.ExportMemory]; !ok {
-		return fmt.Errorf("module does not export its %s", abi.ExportMemory)
-	}
-	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
-	for _, want := range []struct {
-		name            string
-		params, results []api.ValueType
-		optional        bool
-	}{
-		{abi.ExportVersion, nil, []api.ValueType{i32}, false},
-		{abi.ExportAlloc, []api.ValueType{i32}, []api.ValueType{i32}, false},
-		{abi.ExportHandle, []api.ValueType{i32, i32, i32}, []api.ValueType{i64}, false},
-		{abi.ExportInitialize, nil, nil, true},
-	} {
-		f, ok := functions[want.name]
-		if !ok && !want.optional {
-			return fmt.Errorf("module does not export %s%s", want.name, signature(want.params, want.results))
-		}
-		if ok && !sameSignature(f, want.params, want.results) {
-			return fmt.Errorf("module exports %s%s, want %s%s", want.name,
-				signature(f.ParamTypes(), f.ResultTypes()), want.name, signature(want.params, want.results))
-		}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestLoadRefusesSpecs(t *testing.T) {
 		"no name":         {Spec{Module: good}, "name: is required"},
 		"no module":       {Spec{Name: "x"}, "module: is empty"},
 		"huge module":     {Spec{Name: "x", Module: make([]byte, maxModuleBytes+1)}, "module: 67108865 bytes are more than 67108864"},
-		"other abi":       {Spec{Name: "x", Module: good, ABI: "opa"}, `abi: "opa" is not supported, want "v1"`},
+		"other abi":       {Spec{Name: "x", Module: good, ABI: "v2"}, `abi: "v2" is not supported, want "v1" or "opa"`},
 		"unknown import":  {Spec{Name: "x", Module: good, Imports: []string{"kv_get"}}, `imports: "kv_get" is not a function of host_v1`},
 		"negative memory": {Spec{Name: "x", Module: good, Limits: Limits{MemoryBytes: -1}}, "limits.memory_bytes: -1 is not between"},
 		"little memory":   {Spec{Name: "x", Module: good, Limits: Limits{MemoryBytes: 1}}, "limits.memory_bytes: 1 is less than one page"},

@@ -14,10 +14,11 @@ import (
 // Module is a loaded module and its pool of instances. Its methods are safe for
 // concurrent use.
 type Module struct {
-	spec    Spec
-	digest  string
-	imports []string
-	stop    stopper
+	spec       Spec
+	convention convention
+	digest     string
+	imports    []string
+	stop       stopper
 	// epoch is what deadlines are counted from: a difference of monotonic clocks is
 	// cheaper than the time of day.
 	epoch    time.Time
@@ -149,9 +150,11 @@ type Info struct {
 	Name string
 	// Digest is the SHA-256 of the module as it was given, in hexadecimal.
 	Digest string
-	// ABI is the version the module reports, for example "1.0". It is empty when
-	// nobody has asked the module.
+	// ABI is the version the module reports, for example "1.0" or "opa 1.3". It is
+	// empty when nobody has asked the module.
 	ABI string
+	// Revision is what a bundle of ABIOPA calls itself, if anything.
+	Revision string
 	// Imports are the functions the module imports, as "module.name", sorted.
 	Imports []string
 	// Stop is how guest code is stopped: StopFuel or StopContext.
@@ -173,15 +176,16 @@ const (
 func (m *Module) Info() Info {
 	abi := ""
 	if v := m.version.Load(); v != 0 {
-		abi = fmt.Sprintf("%d.%d", v>>16, v&0xffff)
+		abi = m.convention.version(v)
 	}
 	return Info{
-		Name:    m.spec.Name,
-		Digest:  m.digest,
-		ABI:     abi,
-		Imports: slices.Clone(m.imports),
-		Stop:    m.stop.name(),
-		Limits:  m.spec.Limits,
+		Name:     m.spec.Name,
+		Digest:   m.digest,
+		ABI:      abi,
+		Revision: m.convention.revision(),
+		Imports:  slices.Clone(m.imports),
+		Stop:     m.stop.name(),
+		Limits:   m.spec.Limits,
 	}
 }
 

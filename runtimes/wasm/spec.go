@@ -26,16 +26,13 @@ const (
 	OpPlan      = uint32(abi.OpPlan)
 )
 
-// ABIv1 names the interface described by package abi.
-const ABIv1 = "v1"
-
 // Spec is everything Load needs to know: the module and what its manifest says.
 type Spec struct {
 	// Name is used in errors and logs. Required.
 	Name string
 	// Module is the binary, at most 64 MiB. It is not kept.
 	Module []byte
-	// ABI is ABIv1, which empty means too.
+	// ABI is ABIv1, which empty means too, or ABIOPA.
 	ABI string
 	// Imports are the functions of host_v1 that the module may import: "log",
 	// "now_ms", "rand".
@@ -50,6 +47,7 @@ type Spec struct {
 	// Config is the operator's configuration as JSON, already valid by the
 	// manifest's schema. Each instance gets it by OpConfigure before its first call.
 	// Nil sends none; "{}" is not an error for a module that takes no configuration.
+	// A module of ABIOPA finds it at data.config.
 	Config []byte
 	// Limits bound the module; a zero field has a default.
 	Limits Limits
@@ -113,8 +111,6 @@ func (s *Spec) check() error {
 		return errors.New("module: is empty")
 	case len(s.Module) > maxModuleBytes:
 		return fmt.Errorf("module: %d bytes are more than %d", len(s.Module), maxModuleBytes)
-	case s.ABI != "" && s.ABI != ABIv1:
-		return fmt.Errorf("abi: %q is not supported, want %q", s.ABI, ABIv1)
 	}
 	for _, name := range s.Imports {
 		if !slices.Contains(hostFunctions, name) {

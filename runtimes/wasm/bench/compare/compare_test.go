@@ -11,9 +11,12 @@ import (
 
 	extism "github.com/extism/go-sdk"
 	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/compile"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
 
 	"github.com/caisson-run/caisson/runtimes/wasm"
+	"github.com/caisson-run/caisson/sdk/guest/abi"
 	"github.com/caisson-run/caisson/sdk/guest/guesttest"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
@@ -34,11 +37,16 @@ func deciders(tb testing.TB) []decider {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	rego, err := os.ReadFile(testdata + "opa/policy.tar.gz")
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return []decider{
-		{"caisson/go", caisson(tb, wasm.Spec{Module: build(tb, testdata+"guests/policy"), WASI: true, Deterministic: true})},
-		{"caisson/assemblyscript", caisson(tb, wasm.Spec{Module: assemblyscript, Imports: []string{"log"}})},
-		{"extism/go", onExtism(tb, 0)},
-		{"extism/go, with a time limit", onExtism(tb, time.Second)},
+		{"caisson/go", caisson(tb, wasm.Spec{Module: build(tb, testdata+"guests/policy"), WASI: true, Deterministic: true}, wasm.OpAdmit)},
+		{"caisson/assemblyscript", caisson(tb, wasm.Spec{Module: assemblyscript, Imports: []string{"log"}}, wasm.OpAdmit)},
+		{"caisson/rego", caisson(tb, wasm.Spec{Module: rego, ABI: wasm.ABIOPA}, wasm.OpAdmit)},
+		{"extism/go", onExtism(tb, "admit", 0)},
+		{"extism/go, with a time limit", onExtism(tb, "admit", time.Second)},
 		{"opa/rego", opa(tb, false)},
 		{"opa/rego, without decoding the request", opa(tb, true)},
 	}
@@ -53,8 +61,25 @@ func build(tb testing.TB, dir string) []byte {
 	return module
 }
 
+// echoes answer with what they are given: what is left is the way there and back.
+func echoes(tb testing.TB) []decider {
+	tb.Helper()
+	assemblyscript, err := os.ReadFile(testdata + "assemblyscript/policy.wasm")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return []decider{
+		{"caisson/assemblyscript", caisson(tb, wasm.Spec{Module: assemblyscript, Imports: []string{"log"}}, opEcho)},
+		{"caisson/go", caisson(tb, wasm.Spec{Module: build(tb, testdata+"guests/probe"), WASI: true, Imports: []string{"log", "now_ms", "rand"}}, opEcho)},
+		{"extism/go", onExtism(tb, "echo", 0)},
+	}
+}
+
+// opEcho is the first operation that is a module's own.
+const opEcho = uint32(abi.OpPrivate)
+
 // caisson is metered and limited in time, as it always is.
-func caisson(tb testing.TB, spec wasm.Spec) func([]byte) ([]byte, error) {
+func caisson(tb testing.TB, spec wasm.Spec, op uint32) func([]byte) ([]byte, error) {
 	tb.Helper()
 	spec.Name = "policy"
 	m, err := wasm.Load(tb.Context(), spec)
@@ -69,12 +94,12 @@ func caisson(tb testing.TB, spec wasm.Spec) func([]byte) ([]byte, error) {
 	var out []byte
 	return func(request []byte) ([]byte, error) {
 		var err error
-		out, err = m.Call(context.Background(), wasm.OpAdmit, request, out[:0])
+		out, err = m.Call(context.Background(), op, request, out[:0])
 		return out, err
 	}
 }
 
-func onExtism(tb testing.TB, limit time.Duration) func([]byte) ([]byte, error) {
+func onExtism(tb testing.TB, name string, limit time.Duration) func([]byte) ([]byte, error) {
 	tb.Helper()
 	ctx := context.Background()
 	manifest := extism.Manifest{
@@ -91,7 +116,7 @@ func onExtism(tb testing.TB, limit time.Duration) func([]byte) ([]byte, error) {
 		}
 	})
 	return func(request []byte) ([]byte, error) {
-		_, out, err := p.CallWithContext(ctx, "admit", request)
+		_, out, err := p.CallWithContext(ctx, name, request)
 		return out, err
 	}
 }
@@ -101,11 +126,12 @@ func onExtism(tb testing.TB, limit time.Duration) func([]byte) ([]byte, error) {
 func opa(tb testing.TB, parsed bool) func([]byte) ([]byte, error) {
 	tb.Helper()
 	ctx := context.Background()
-	source, err := os.ReadFile("testdata/policy.rego")
+	source, err := os.ReadFile(testdata + "opa/policy.rego")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	query, err := rego.New(rego.Query("data.caisson.verdict"), rego.Module("policy.rego", string(source))).PrepareForEval(ctx)
+	data := inmem.NewFromObject(map[string]any{"config": map[string]any{}, "quiet": map[string]any{"bytes": 1000}})
+	query, err := rego.New(rego.Query("data.caisson.verdict"), rego.Store(data), rego.Module("policy.rego", string(source))).PrepareForEval(ctx)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -154,10 +180,42 @@ func TestSameVerdicts(t *testing.T) {
 	}
 }
 
+func TestEchoes(t *testing.T) {
+	for _, d := range echoes(t) {
+		for _, in := range []string{"x", "hello, é"} {
+			if out, err := d.decide([]byte(in)); err != nil || string(out) != in {
+				t.Errorf("%s: %q, %v", d.name, out, err)
+			}
+		}
+	}
+}
+
+// TestRegoIsWhatOPAMakes builds the committed bundle anew.
+func TestRegoIsWhatOPAMakes(t *testing.T) {
+	var made bytes.Buffer
+	c := compile.New().WithTarget(compile.TargetWasm).WithEntrypoints("caisson/verdict", "caisson/remarks").
+		WithRevision("sample-1").WithPaths("policy.rego", "data.json").WithFS(os.DirFS(testdata + "opa")).WithOutput(&made)
+	if err := c.Build(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	committed, err := os.ReadFile(testdata + "opa/policy.tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(made.Bytes(), committed) {
+		t.Errorf("testdata/opa/policy.tar.gz is not what opa makes of its sources: run testdata/opa/build.sh")
+	}
+}
+
 // BenchmarkPolicy is one decision, with the median beside the mean.
-func BenchmarkPolicy(b *testing.B) {
+func BenchmarkPolicy(b *testing.B) { compare(b, deciders(b)) }
+
+// BenchmarkEcho is the way to a guest and back.
+func BenchmarkEcho(b *testing.B) { compare(b, echoes(b)) }
+
+func compare(b *testing.B, deciders []decider) {
 	in := request("py")
-	for _, d := range deciders(b) {
+	for _, d := range deciders {
 		b.Run(d.name, func(b *testing.B) {
 			const batch = 4
 			times := make([]time.Duration, 0, 1<<20)

@@ -252,6 +252,7 @@ func printDetail(w io.Writer, d host.PluginDetail) error {
 		}
 	}
 	if m := d.Module; m != nil {
+		row("revision", "%s", m.Revision)
 		row("stopped by", "%s, at most %d units a call, %d used at most", m.Stop, m.FuelLimit, m.FuelHigh)
 		row("memory", "at most %d bytes, %d used at most", m.MemoryLimit, m.MemoryHigh)
 		row("calls", "%d, %s", m.Calls, failures(m.Failures))

@@ -75,4 +75,10 @@ func admit() int32 {
 	return 0
 }
 
+//go:wasmexport echo
+func echo() int32 {
+	output(input())
+	return 0
+}
+
 func main() {}
