@@ -245,6 +245,10 @@ func (r *rig) Plan(_ context.Context, _ session.Target, lang string, args []stri
 		return "bash", "sh", language.Plan{File: "main.sh", Steps: []language.Step{
 			{Name: "run", Argv: []string{"/bin/sh", "{dir}/main.sh"}, Args: args},
 		}}, nil
+	case "py":
+		return "py", "cpython", language.Plan{File: "main.py", Steps: []language.Step{
+			{Name: "run", Argv: []string{"python3", "{dir}/main.py"}, Args: args},
+		}}, nil
 	case "c": // compiles nothing, successfully only when asked to
 		return "c", "sh", language.Plan{File: "main.c", Steps: []language.Step{
 			{Name: "compile", Argv: []string{"/bin/sh", "-c", `grep -q broken "$0" && { echo 'main.c:1: broken' >&2; exit 1; }; exit 0`, "{dir}/main.c"}},

@@ -35,8 +35,8 @@ type shells struct {
 }
 
 var shellsInfo = backend.Info{
-	Name: "shells", Version: "1.0.0", Capabilities: []backend.Capability{backend.CapNames},
-	Languages: []backend.LanguageSupport{{ID: "bash", Toolchain: "sh"}, {ID: "c", Toolchain: "sh"}},
+	Name: "shells", Version: "1.0.0", Capabilities: []backend.Capability{backend.CapNames, backend.CapControl},
+	Languages: []backend.LanguageSupport{{ID: "bash", Toolchain: "sh"}, {ID: "c", Toolchain: "sh"}, {ID: "py", Toolchain: "cpython"}},
 }
 
 func newShells(root string, now func() time.Time, configs ...string) (*shells, error) {
