@@ -100,7 +100,7 @@ func (t *Telemetry) RunEnded(r Run) {
 
 func stopName(s string) string {
 	switch s {
-	case "exit", "timeout", "cpu", "memory", "output", "canceled", "lost":
+	case "exit", "timeout", "cpu", "memory", "disk", "output", "canceled", "lost":
 		return s
 	}
 	return other

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
 
+	"github.com/caisson-run/caisson/plugins/docker/internal/engine"
+	"github.com/caisson-run/caisson/plugins/docker/internal/plain"
+	"github.com/caisson-run/caisson/plugins/docker/internal/settings"
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/generic"
 )
 
 // programs lists what runs in a container beside what the backend started there.
@@ -119,4 +127,72 @@ for i in range(0, len(x), 4096): x[i] = 1'`, []backend.StopReason{backend.StopMe
 			})
 		}
 	})
+}
+
+// TestDiskFiller: a program that fills what it may write to has a typed end, and the
+// next run goes on once there is room.
+func TestDiskFiller(t *testing.T) {
+	cl := needEngine(t)
+	for _, way := range transports {
+		if way == "off" {
+			continue // nothing there stops a program before the engine's disk is full: below
+		}
+		t.Run(way, func(t *testing.T) {
+			sameContainers(t, cl)
+			b := one(t, way, nil)
+			sb := mustCreate(t, b, specOf(sessionName("filler")))
+			fill := bash(sb.Ref, "cat /dev/zero >big")
+			fill.Limits.DiskBytes = 1 << 20
+			if res, l := run(t, b, fill); res.Stop != backend.StopDisk || res.ExitCode == 0 || res.Message == "" {
+				t.Errorf("%+v, %q", res, l.stderr.String())
+			}
+			if res, l := run(t, b, bash(sb.Ref, "rm big && echo on; exit 3")); res.Stop != backend.StopExit || res.ExitCode != 3 || l.stdout.String() != "on\n" {
+				t.Errorf("the next run: %+v, %q", res, l.stderr.String())
+			}
+		})
+	}
+}
+
+// TestFullDisk: the same without the agent, on a disk that is really full.
+func TestFullDisk(t *testing.T) {
+	cl := needEngine(t)
+	made, err := cl.ContainerCreate(t.Context(),
+		&container.Config{Image: testImage(), Entrypoint: []string{"sleep", "1000"}},
+		&container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{{
+			Type: mount.TypeTmpfs, Target: backend.TmpDir, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 8 << 20, Mode: 0o777},
+		}}}, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cl.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cl.ContainerStart(t.Context(), made.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eng, err := engine.Open(settings.Endpoint{Unix: strings.TrimPrefix(testHost(), "unix://")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(eng.Close)
+	box := &plain.Box{Engine: eng, Container: made.ID, ID: "full", User: "1000:1000", Others: new(atomic.Int64)}
+	for _, c := range []struct {
+		script string
+		stop   backend.StopReason
+		code   int
+	}{
+		{"exit 3", backend.StopExit, 3},
+		{"cat /dev/zero >big", backend.StopDisk, 1},
+		{"true", backend.StopExit, 0},
+		{"rm big", backend.StopExit, 0},
+		{"exit 3", backend.StopExit, 3},
+	} {
+		l := &live{}
+		res, err := box.Execute(t.Context(), generic.Command{Argv: []string{"sh", "-c", c.script}, Dir: backend.TmpDir}, l)
+		if err != nil || res.Stop != c.stop || res.ExitCode != c.code {
+			t.Errorf("%s: %+v, %v, %q", c.script, res, err, l.stderr.String())
+		}
+	}
 }

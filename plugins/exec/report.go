@@ -12,6 +12,7 @@ import (
 const (
 	textTimeout = "Time limit exceeded"
 	textMemory  = "Out of memory"
+	textDisk    = "No space left in the sandbox"
 	textStdout  = "stdout length exceeded"
 	textStderr  = "stderr length exceeded"
 	textLost    = "The sandbox was lost while the program ran"
@@ -29,7 +30,7 @@ func (i *Interpreter) report(sessionID string, l *live, in *inputs, res backend.
 		Stdout:    l.stdout.text(cutOut),
 		WallTime:  res.Usage.Wall.Milliseconds(),
 	}
-	if res.Stop == backend.StopExit {
+	if res.Stop == backend.StopExit || res.Stop == backend.StopDisk && res.ExitCode >= 0 {
 		out.Code = &res.ExitCode
 	}
 	if res.Signal != "" {
@@ -72,6 +73,8 @@ func verdict(res backend.RunResult, cutOut, cutErr bool) (status, message string
 		return "TO", textTimeout
 	case res.Stop == backend.StopMemory:
 		return "SG", textMemory
+	case res.Stop == backend.StopDisk && (res.ExitCode < 0 || res.Signal != ""):
+		return "SG", textDisk
 	case res.Stop == backend.StopLost, res.Stop == backend.StopCanceled:
 		return "XX", textLost
 	case res.Signal != "":
@@ -80,6 +83,8 @@ func verdict(res backend.RunResult, cutOut, cutErr bool) (status, message string
 		return "OL", textStdout
 	case cutErr:
 		return "OL", textStderr
+	case res.Stop == backend.StopDisk:
+		return "", textDisk // it ended by itself, and this is why
 	}
 	return "", ""
 }

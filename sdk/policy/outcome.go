@@ -24,8 +24,8 @@ type Outcome struct {
 	// Request is the run as it was asked for, with the limits that were in force; of
 	// it the policy is shown what its manifest needs.
 	Request Request `json:"request"`
-	// Stop is why the program ended: "exit", "timeout", "cpu", "memory", "output",
-	// "canceled" or "lost".
+	// Stop is why the program ended: "exit", "timeout", "cpu", "memory", "disk",
+	// "output", "canceled" or "lost".
 	Stop string `json:"stop"`
 	// ExitCode is the exit status: 128+n for signal n, -1 when the program did not
 	// end by itself.

@@ -187,7 +187,7 @@ func (r *run) count(ctx context.Context, out Result) {
 	if stop, message := stopOf(ctx); res.Stop == backend.StopCanceled { // the backend saw only that the context ended
 		res.Stop, res.Message = stop, cmp.Or(message, res.Message)
 	}
-	if res.Stop != backend.StopExit {
+	if res.Stop != backend.StopExit && res.Stop != backend.StopDisk {
 		res.ExitCode = -1
 	}
 	res.Usage.CPU += out.CPU

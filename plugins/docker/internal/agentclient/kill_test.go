@@ -227,7 +227,7 @@ time.sleep(10)"`)
 func TestDiskFiller(t *testing.T) {
 	_, c := sandbox(t, options{tmpfs: "rw,size=8m,mode=0775"})
 	res, h := run(t, c, script(`cat /dev/zero > big`))
-	if res.Stop != backend.StopExit || res.ExitCode == 0 || !strings.Contains(res.Message, "disk") {
+	if res.Stop != backend.StopDisk || res.ExitCode <= 0 || !strings.Contains(res.Message, "disk") {
 		t.Errorf("result %+v, stderr %q", res, h.stderr.String())
 	}
 	if err := c.Remove(t.Context(), backend.DataDir+"/big"); err != nil {
@@ -236,12 +236,12 @@ func TestDiskFiller(t *testing.T) {
 	goesOn(t, c)
 	spec := script(`cat /dev/zero > big`)
 	spec.Limits.DiskBytes = 1 << 20
-	if res, _ := run(t, c, spec); res.Signal != "SIGXFSZ" && res.ExitCode != 128+25 {
+	if res, _ := run(t, c, spec); res.Stop != backend.StopDisk || res.ExitCode != 128+25 {
 		t.Errorf("a limit of its own: %+v", res)
 	}
 	spec = script(`for i in 1 2 3 4 5; do head -c 500000 /dev/zero > f$i; done; sleep 1000`)
 	spec.Limits.DiskBytes = 1 << 20
-	if res, _ := run(t, c, spec); res.Stop != backend.StopOutput {
+	if res, _ := run(t, c, spec); res.Stop != backend.StopDisk || res.ExitCode != -1 {
 		t.Errorf("files that are each within the limit: %+v", res)
 	}
 	goesOn(t, c)

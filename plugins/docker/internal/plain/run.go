@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
@@ -32,6 +34,8 @@ exec "$@"`
 const (
 	// killTime bounds the ending of a command whose caller may be gone.
 	killTime = 10 * time.Second
+	// minFree is how many bytes of a file system are as good as none.
+	minFree = 64 << 10
 	// sigxcpu and sigkill are exit codes.
 	sigxcpu, sigkill = 128 + 24, 128 + 9
 )
@@ -49,7 +53,7 @@ func (b *Box) Execute(ctx context.Context, cmd generic.Command, out generic.Outp
 		Argv: append([]string{"/bin/sh", "-c", start, "sh", seconds}, cmd.Argv...),
 		Env:  b.environ(cmd.Env, marker),
 	}, engine.Streams{Started: out.Started, Stdout: out.Stdout, Stderr: out.Stderr})
-	killed := b.kill(ctx, marker)
+	full, killed := b.kill(ctx, marker, code != 0)
 	switch {
 	case ctx.Err() != nil:
 		return generic.Result{Stop: backend.StopCanceled, ExitCode: -1}, nil
@@ -69,6 +73,8 @@ func (b *Box) Execute(ctx context.Context, cmd generic.Command, out generic.Outp
 		res.Signal = "SIGKILL"
 	case code == sigxcpu && seconds != "":
 		res.Stop, res.ExitCode, res.Message = backend.StopCPU, -1, "the program used more processor time than it may"
+	case code != 0 && full:
+		res.Stop, res.Message = backend.StopDisk, "the disk of the sandbox is full"
 	}
 	return res, nil
 }
@@ -85,21 +91,34 @@ func (b *Box) environ(env map[string]string, marker string) []string {
 
 // kill ends what a command has left, whoever its parent is by now. Where nothing
 // else runs as the same user, that is every process of it; otherwise those that
-// carry the mark. The container's own process is another user's.
-func (b *Box) kill(ctx context.Context, marker string) error {
+// carry the mark. The container's own process is another user's. After a command that
+// failed it also looks whether there is room left where programs write.
+func (b *Box) kill(ctx context.Context, marker string, failed bool) (full bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
-	script := `kill -9 -1 2>/dev/null; exit 0`
+	script := `kill -9 -1 2>/dev/null
+`
 	if b.Others.Load() > 0 {
 		script = `for p in /proc/[0-9]*; do
 	grep -qs "` + mark + `=$1" "$p/environ" && kill -9 "${p#/proc/}" 2>/dev/null
 done
-exit 0`
+`
 	}
-	_, err := b.Engine.Exec(ctx, engine.Command{
-		Container: b.Container, User: b.User, Dir: "/", Argv: []string{"/bin/sh", "-c", script, "caisson", marker},
-	}, engine.Streams{})
-	return err
+	if failed {
+		script += `stat -f -c '%a %S' ` + backend.DataDir + ` ` + backend.TmpDir + ` 2>/dev/null
+`
+	}
+	var free bytes.Buffer
+	_, err = b.Engine.Exec(ctx, engine.Command{
+		Container: b.Container, User: b.User, Dir: "/", Argv: []string{"/bin/sh", "-c", script + "exit 0", "caisson", marker},
+	}, engine.Streams{Stdout: func(p []byte) error { keep(&free, p); return nil }})
+	for line := range strings.Lines(free.String()) {
+		var blocks, size int64
+		if n, _ := fmt.Sscan(line, &blocks, &size); n == 2 && blocks <= minFree/max(size, 1) {
+			full = true
+		}
+	}
+	return full, err
 }
 
 // wasOutOfMemory asks the engine what it saw: the container's state tells only of its
@@ -167,7 +186,7 @@ func (b *Box) Exec(ctx context.Context, req backend.ExecRequest) (backend.ExecRe
 	if timed.Err() == nil {
 		return backend.ExecResult{}, b.fail(ctx, op, err)
 	}
-	_ = b.kill(ctx, marker)
+	_, _ = b.kill(ctx, marker, false)
 	res.Stop, res.ExitCode = backend.StopTimeout, -1
 	if ctx.Err() != nil {
 		res.Stop = backend.StopCanceled

@@ -89,7 +89,7 @@ func (t *terminal) Exit() (int, bool) {
 func (t *terminal) Close() error {
 	t.once.Do(func() {
 		_ = t.s.Close()
-		_ = t.b.kill(context.Background(), t.marker) // while it counts: others may run
+		_, _ = t.b.kill(context.Background(), t.marker, false) // while it counts: others may run
 		t.b.Others.Add(-1)
 	})
 	return nil

@@ -27,6 +27,7 @@ const (
 	stopTimeout  = "timeout"
 	stopCPU      = "cpu"
 	stopMemory   = "memory"
+	stopDisk     = "disk"
 	stopOutput   = "output"
 	stopCanceled = "canceled"
 )
@@ -61,6 +62,8 @@ type command struct {
 type outcome struct {
 	stop, message string
 	exit          reap.Exit
+	// failed: the command ended by itself, with exit, whatever stop says.
+	failed bool
 }
 
 // run starts a command, waits for its end or that of ctx, and ends everything that runs as

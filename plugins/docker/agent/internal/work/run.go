@@ -292,7 +292,7 @@ func (r *running) execute(ctx context.Context, stdin io.Reader) error {
 		}
 		then.explain(&out, r.lease, lim)
 		res.Stop, res.ExitCode, res.Message = out.stop, out.exit.Code, out.message
-		if out.stop != stopExit {
+		if out.stop != stopExit && !out.failed {
 			res.ExitCode = -1
 		} else if out.exit.Signal != 0 {
 			res.Signal = unix.SignalName(out.exit.Signal)

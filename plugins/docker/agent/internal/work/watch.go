@@ -49,7 +49,7 @@ func (h *Host) watch(ctx context.Context, cancel context.CancelCauseFunc, l *Lea
 			cancel(&ended{stopMemory, fmt.Sprintf("more than %d bytes of memory", lim.MemoryBytes)})
 		case tick%5 == 4 && (lim.DiskBytes > 0 || lim.DiskFiles > 0):
 			if bytes, n := h.FS.Usage(ctx, files.DataDir); lim.DiskBytes > 0 && bytes > lim.DiskBytes || lim.DiskFiles > 0 && n > lim.DiskFiles {
-				cancel(&ended{stopOutput, fmt.Sprintf("%d files with %d bytes are more than the limit", n, bytes)})
+				cancel(&ended{stopDisk, fmt.Sprintf("%d files with %d bytes are more than the limit", n, bytes)})
 			}
 		}
 		select {
@@ -73,10 +73,10 @@ func (b before) explain(o *outcome, l *Lease, lim agentwire.Limits) {
 		o.stop, o.message = stopMemory, "the memory of the sandbox is used up"
 	case o.message == "" && kernel.PidsRefused() > b.pids:
 		o.message = "the sandbox reached its limit of processes"
-	case o.message == "" && o.exit.Signal == unix.SIGXFSZ:
-		o.message = "a file grew beyond the limit"
-	case o.message == "" && o.exit.Code != 0 && full(files.DataDir):
-		o.message = "the disk of the sandbox is full"
+	case o.stop == stopExit && (o.exit.Signal == unix.SIGXFSZ || lim.DiskBytes > 0 && o.exit.Code == 128+int(unix.SIGXFSZ)):
+		o.stop, o.failed, o.message = stopDisk, true, "a file grew beyond the limit"
+	case o.stop == stopExit && o.exit.Code != 0 && (full(files.DataDir) || full(files.TmpDir)):
+		o.stop, o.failed, o.message = stopDisk, true, "the disk of the sandbox is full"
 	}
 	// The kernel's own limit of one process, where the watch came too late.
 	if o.stop == stopExit && o.exit.Signal != 0 && lim.CPU > 0 && cpu >= lim.CPU {
