@@ -152,6 +152,18 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// A command whose output finds no room says so once, and does not blame its input.
+func TestFullDisk(t *testing.T) {
+	s := newSandbox(t, newInterpreter(t, Config{}))
+	for script, want := range map[string]string{
+		`yes > big; echo $?`:                   "yes: standard output: No space left on device\n",
+		`head -c 70M /dev/zero > big; echo $?`: "head: write error: No space left on device\n",
+		`yes | cat > big; echo $?`:             "cat: write error: No space left on device\n",
+	} {
+		s.expect(s.script(script), 0, "1\n", want)
+	}
+}
+
 func TestStreams(t *testing.T) {
 	s := newSandbox(t, newInterpreter(t, Config{}))
 	// Output is passed on while the script runs, and as much as there is.

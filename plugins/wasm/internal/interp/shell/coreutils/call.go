@@ -78,6 +78,8 @@ type Call struct {
 	Run func(ctx context.Context, c *Call) int
 	// Has tells where a command is: a path, or empty.
 	Has func(name string) string
+
+	failed bool // standard output, which was reported
 }
 
 // Command is the code of a command. It returns the exit code. When ctx ends it
@@ -185,6 +187,10 @@ func (c *Call) inputs(ctx context.Context, operands []string, do func(name strin
 			if broken(err) {
 				return codePipe
 			}
+			if _, ok := errors.AsType[outputError](err); ok {
+				c.outputFailed(err)
+				return 1
+			}
 			c.errorf("%s: %s", name, reason(err))
 			code = 1
 		}
@@ -213,13 +219,36 @@ func (c *Call) flush(w *bufio.Writer, code int) int {
 	case broken(err):
 		return codePipe
 	default:
-		c.errorf("write error: %s", reason(err))
+		c.outputFailed(err)
 		return max(code, 1)
 	}
 }
 
+// outputFailed reports that standard output cannot be written, once.
+func (c *Call) outputFailed(err error) {
+	if !c.failed {
+		c.errorf("write error: %s", reason(err))
+	}
+	c.failed = true
+}
+
 // output buffers standard output. The caller flushes.
-func (c *Call) output() *bufio.Writer { return bufio.NewWriterSize(c.Stdout, 32<<10) }
+func (c *Call) output() *bufio.Writer { return bufio.NewWriterSize(outputWriter{c.Stdout}, 32<<10) }
+
+// outputError is an error of standard output, told from one of an input.
+type outputError struct{ error }
+
+func (e outputError) Unwrap() error { return e.error }
+
+type outputWriter struct{ io.Writer }
+
+func (w outputWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil {
+		err = outputError{err}
+	}
+	return n, err
+}
 
 // all reads an input of a command that needs the whole of it.
 func (c *Call) all(name string) ([]byte, error) {

@@ -41,7 +41,7 @@ func cat(ctx context.Context, c *Call) int {
 	}
 	if len(opts) == 0 {
 		return c.inputs(ctx, operands, func(_ string, r io.Reader) error {
-			_, err := io.Copy(c.Stdout, r)
+			_, err := io.Copy(outputWriter{c.Stdout}, r)
 			return err
 		})
 	}

@@ -15,7 +15,10 @@ func yes(ctx context.Context, c *Call) int {
 	}
 	b := []byte(strings.Repeat(text+"\n", max(1, min(8192/(len(text)+1), math.MaxInt16))))
 	for ctx.Err() == nil {
-		if _, err := c.Stdout.Write(b); err != nil {
+		if _, err := c.Stdout.Write(b); err != nil && !broken(err) {
+			c.errorf("standard output: %s", reason(err))
+			return 1
+		} else if err != nil {
 			break
 		}
 	}
