@@ -131,8 +131,9 @@ type file struct {
 type message struct {
 	Content  string
 	Artifact struct {
-		SessionID string `json:"session_id"`
-		Files     []file
+		SessionID    string `json:"session_id"`
+		Files        []file
+		DeletedFiles []string `json:"deleted_files"`
 	}
 }
 

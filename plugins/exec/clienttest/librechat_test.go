@@ -83,6 +83,12 @@ func currentClient(t *testing.T, d *driver) {
 	})
 
 	t.Run("tool node", func(t *testing.T) { toolNode(t, d) })
+	t.Run("bash", func(t *testing.T) { bashTool(t, d) })
+	t.Run("files of several sessions", func(t *testing.T) { severalSessions(t, d) })
+	t.Run("batches", func(t *testing.T) { batches(t, d) })
+	t.Run("what cannot be delivered", func(t *testing.T) { undelivered(t, d) })
+	t.Run("capabilities", func(t *testing.T) { capabilities(t, d) })
+	t.Run("abort", func(t *testing.T) { abort(t, d) })
 }
 
 const csv = "city,temp\nOslo,3\nMálaga,21\n"

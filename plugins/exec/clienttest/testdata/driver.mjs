@@ -22,12 +22,13 @@ async function load(client) {
 // The credential the way each generation takes it; the oldest one sends the
 // header itself.
 const auth = (key) => ({ apiKey: key, authHeaders: async () => ({ 'X-API-Key': key }) });
-async function codeTool({ client, key }) {
-  const { createCodeExecutionTool } = await load(client);
+async function codeTool({ client, key, tool, params }) {
+  const { createCodeExecutionTool, createBashExecutionTool } = await load(client);
+  const create = tool === 'bash' ? createBashExecutionTool : createCodeExecutionTool;
   if (client === '@librechat/agents') {
-    return createCodeExecutionTool({ baseUrl: base, authHeaders: auth(key).authHeaders });
+    return create({ baseUrl: base, authHeaders: auth(key).authHeaders, ...params });
   }
-  return createCodeExecutionTool(auth(key));
+  return create({ ...auth(key), ...params });
 }
 
 // What the application around the client sends its own requests with.
@@ -42,8 +43,16 @@ const operations = {
   async exec(r) {
     const tool = await codeTool(r);
     const call = { id: 'call_1', name: tool.name, args: r.args, ...r.extra };
-    const message = await tool.invoke({ type: 'tool_call', ...call }, { toolCall: call });
+    const signal = r.abortAfter ? AbortSignal.timeout(r.abortAfter) : undefined;
+    const message = await tool.invoke({ type: 'tool_call', ...call }, { toolCall: call, signal });
     return { content: message.content, artifact: message.artifact };
+  },
+
+  // The same several times at once, as a model that calls tools in parallel; says what
+  // each came to.
+  async flood(r) {
+    const calls = Array.from({ length: r.times }, () => operations.exec(r));
+    return (await Promise.allSettled(calls)).map(({ value, reason }) => ({ ...value, error: reason && String(reason.message ?? reason) }));
   },
 
   // One call through the client's own tool node, which remembers sessions.
@@ -65,15 +74,17 @@ const operations = {
 
   async list(r) {
     const { fetchSessionFiles } = await load(r.client);
-    return fetchSessionFiles(base, r.session_id, undefined, auth(r.key).authHeaders);
+    return fetchSessionFiles(base, r.session_id, r.scope, auth(r.key).authHeaders);
   },
 
-  // A stream of unknown length makes the request chunked.
+  // A stream of unknown length makes the request chunked, a buffer does not.
   async upload(r) {
     const form = new FormData();
     for (const [name, value] of Object.entries(r.fields ?? {})) form.append(name, value);
-    for (const { name, base64 } of r.files) {
-      form.append('file', Readable.from([Buffer.from(base64, 'base64')]), name);
+    for (const { name, base64, known, contentType } of r.files) {
+      const bytes = Buffer.from(base64, 'base64');
+      // filepath keeps directories, which filename would drop.
+      form.append('file', known ? bytes : Readable.from([bytes]), { filepath: name, contentType });
     }
     const reply = await request({
       method: 'post',
