@@ -164,7 +164,18 @@ func (c *client) Create(ctx context.Context, spec CreateSpec) (Sandbox, error) {
 	if err != nil {
 		return Sandbox{}, err
 	}
-	return checkSandbox(op, Ref{Config: spec.Config}, resp.GetSandbox())
+	sb, err := checkSandbox(op, Ref{Config: spec.Config}, resp.GetSandbox())
+	if err != nil {
+		return Sandbox{}, err
+	}
+	// Who keeps no metadata says nothing; whose is another's made or found another's.
+	got, want := sb.Metadata, spec.Metadata
+	for _, m := range [][2]string{{got.Deployment, want.Deployment}, {got.Session, want.Session}, {got.Tenant, want.Tenant}} {
+		if m[0] != "" && m[0] != m[1] {
+			return Sandbox{}, violation(op, "a sandbox of another session than was asked for")
+		}
+	}
+	return sb, nil
 }
 
 func (c *client) Connect(ctx context.Context, ref Ref) (Sandbox, error) {

@@ -27,6 +27,9 @@ func (c *client) Walk(ctx context.Context, r WalkRequest) (WalkResult, error) {
 	if err != nil {
 		return WalkResult{}, err
 	}
+	if r.MaxEntries > 0 && len(entries) > r.MaxEntries {
+		return WalkResult{}, violation("Walk", "%d entries, more than asked for", len(entries))
+	}
 	root := r.Root
 	if root == "" {
 		root = DataDir
@@ -139,8 +142,10 @@ func (c *client) WriteFile(ctx context.Context, ref Ref, path string, opts Write
 	err = stream.Send(&pb.WriteFileRequest{Frame: &pb.WriteFileRequest_Start{Start: &pb.WriteFileStart{
 		Ref: toPBRef(ref), Path: []byte(path), Mode: opts.Mode, MaxBytes: opts.MaxBytes, Exclusive: opts.Exclusive,
 	}}})
+	sent := int64(0)
 	if err == nil {
 		err = sendContent(r, func(p []byte) error {
+			sent += int64(len(p))
 			return stream.Send(&pb.WriteFileRequest{Frame: &pb.WriteFileRequest_Data{Data: p}})
 		})
 	}
@@ -155,7 +160,11 @@ func (c *client) WriteFile(ctx context.Context, ref Ref, path string, opts Write
 	if err != nil {
 		return Entry{}, fromStatus(ctx, op, err)
 	}
-	return checkEntry(op, path, resp.GetEntry())
+	e, err := checkEntry(op, path, resp.GetEntry())
+	if err == nil && e.Size != sent {
+		return Entry{}, violation(op, "a file of %d bytes was written, and %d were sent", e.Size, sent)
+	}
+	return e, err
 }
 
 // sendContent sends a reader to its end in frames; its own failure is a sourceError.
