@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -176,6 +177,16 @@ func (r *runCall) call(f *pb.ControlCall) error {
 	case f.GetId() == "":
 		return violation(r.op, "a call without id")
 	}
+	if f.GetWithdrawn() {
+		r.ioMu.Lock()
+		defer r.ioMu.Unlock()
+		r.callBytes -= len(r.callIn[f.GetId()].GetInput())
+		delete(r.callIn, f.GetId())
+		if cancel := r.withdraw[f.GetId()]; cancel != nil {
+			cancel()
+		}
+		return nil // or it was answered meanwhile
+	}
 	c, ok := r.callIn[f.GetId()]
 	if !ok {
 		if len(r.callIn) >= maxOpenCalls {
@@ -201,7 +212,16 @@ func (r *runCall) call(f *pb.ControlCall) error {
 		return nil
 	}
 	delete(r.callIn, f.GetId())
+	ctx, cancel := context.WithCancel(r.callCtx)
+	r.ioMu.Lock()
+	_, double := r.withdraw[c.GetId()]
+	r.withdraw[c.GetId()] = cancel
+	r.ioMu.Unlock()
+	if double {
+		cancel()
+		return violation(r.op, "two open calls of one id")
+	}
 	r.calls.Add(1)
-	go r.answer(ControlCall{ID: c.GetId(), Name: c.GetName(), Input: c.GetInput()})
+	go r.answer(ctx, cancel, ControlCall{ID: c.GetId(), Name: c.GetName(), Input: c.GetInput()})
 	return nil
 }

@@ -125,6 +125,8 @@ type runCall struct {
 
 	calls  sync.WaitGroup
 	callIn map[string]*pb.ControlCall
+	// withdraw cancels open calls by their id. It is guarded by ioMu.
+	withdraw map[string]context.CancelFunc
 	// open are the calls that wait for an answer, callBytes the input of those and
 	// of unfinished ones. Both are guarded by ioMu.
 	open, callBytes int
@@ -149,7 +151,7 @@ func (c *client) openRun(
 	r := &runCall{
 		op: op, caller: ctx, grace: c.grace, overrun: c.overrun,
 		inputs: newCredit(), stdin: newCredit(),
-		callIn: make(map[string]*pb.ControlCall),
+		callIn: make(map[string]*pb.ControlCall), withdraw: make(map[string]context.CancelFunc),
 	}
 	r.idle = sync.NewCond(&r.ioMu)
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -196,11 +198,14 @@ func (r *runCall) close() {
 	}
 }
 
-// answer carries one call of the program to the host and its reply back.
-func (r *runCall) answer(call ControlCall) {
+// answer carries one call of the program to the host and its reply back. cancel is
+// that of ctx.
+func (r *runCall) answer(ctx context.Context, cancel context.CancelFunc, call ControlCall) {
 	defer r.calls.Done()
-	reply, err := r.io.Call(r.callCtx, call)
+	defer cancel()
+	reply, err := r.io.Call(ctx, call)
 	r.ioMu.Lock()
+	delete(r.withdraw, call.ID)
 	if r.open--; r.open == 0 && r.watchdog != nil {
 		r.watchdog.Go()
 	}

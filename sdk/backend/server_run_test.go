@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
 )
@@ -218,6 +219,53 @@ func TestCallEndsWithTheCaller(t *testing.T) {
 		return ControlReply{}, ctx.Err()
 	}})
 	if err != nil || res.Stop != StopCanceled {
+		t.Errorf("Run = %+v, %v", res, err)
+	}
+}
+
+// TestCallWithdrawn: a call that the program gives up ends at the host, and no other.
+func TestCallWithdrawn(t *testing.T) {
+	gone := make(chan struct{})
+	cl := runFunc(t, func(ctx context.Context, _ RunSpec, live RunIO) (RunResult, error) {
+		if err := live.Started(); err != nil {
+			return RunResult{}, err
+		}
+		other := make(chan error, 1)
+		go func() {
+			reply, err := live.Call(ctx, ControlCall{ID: "2", Name: "other"})
+			if err == nil && string(reply.Result) != "2" {
+				err = fmt.Errorf("the other call got %q", reply.Result)
+			}
+			other <- err
+		}()
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		defer cancel()
+		if _, err := live.Call(short, ControlCall{ID: "3", Name: "withdrawn"}); !errors.Is(err, context.DeadlineExceeded) {
+			return RunResult{}, fmt.Errorf("a call that was given up: %w", err)
+		}
+		if err := <-other; err != nil {
+			return RunResult{}, err
+		}
+		return RunResult{Stop: StopExit}, nil
+	})
+	spec := testSpec()
+	spec.Control = true
+	res, err := cl.Run(t.Context(), spec, &listener{call: func(ctx context.Context, c ControlCall) (ControlReply, error) {
+		switch c.Name {
+		case "withdrawn":
+			<-ctx.Done()
+			close(gone)
+			return ControlReply{}, ctx.Err()
+		case "other":
+			select {
+			case <-gone: // the other one did not end with it
+			case <-ctx.Done():
+				return ControlReply{}, ctx.Err()
+			}
+		}
+		return ControlReply{Result: []byte(c.ID)}, nil
+	}})
+	if err != nil || res.Stop != StopExit {
 		t.Errorf("Run = %+v, %v", res, err)
 	}
 }

@@ -151,8 +151,12 @@ func (c *runConn) Call(ctx context.Context, call ControlCall) (ControlReply, err
 	}
 	defer func() {
 		c.mu.Lock()
+		_, unanswered := c.calls[call.ID]
 		delete(c.calls, call.ID)
 		c.mu.Unlock()
+		if unanswered { // the host need not go on with it; a broken stream tells as well
+			_ = c.send(&pb.RunOut{Frame: &pb.RunOut_Call{Call: &pb.ControlCall{Id: call.ID, Withdrawn: true}}})
+		}
 	}()
 
 	if err := sendPieces(call.Input, func(i int, p []byte, last bool) error {

@@ -3660,8 +3660,11 @@ type ControlCall struct {
 	// Set in the first frame.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// JSON, continued by the next frame until last.
-	Input         []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
-	Last          bool   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	Input []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
+	Last  bool   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
+	// The program wants no answer any more: the last frame of its id, whatever came
+	// before. An answer that is under way is dropped.
+	Withdrawn     bool `protobuf:"varint,5,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3720,6 +3723,13 @@ func (x *ControlCall) GetInput() []byte {
 func (x *ControlCall) GetLast() bool {
 	if x != nil {
 		return x.Last
+	}
+	return false
+}
+
+func (x *ControlCall) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
 	}
 	return false
 }
@@ -7915,12 +7925,13 @@ const file_backend_proto_rawDesc = "" +
 	"\vinput_bytes\x18\x01 \x01(\x03R\n" +
 	"inputBytes\x12\x1f\n" +
 	"\vstdin_bytes\x18\x02 \x01(\x03R\n" +
-	"stdinBytes\"[\n" +
+	"stdinBytes\"y\n" +
 	"\vControlCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\fR\x05input\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\bR\x04last\"z\n" +
+	"\x04last\x18\x04 \x01(\bR\x04last\x12\x1c\n" +
+	"\twithdrawn\x18\x05 \x01(\bR\twithdrawn\"z\n" +
 	"\fControlReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x12\n" +

@@ -29,13 +29,28 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 // before it asks the host; posix_fadvise passes through.
 const SleepAdvice = 0x7E57
 
-// fdAdvise implements fd_advise: a sleep when asked for by SleepAdvice, else
-// nothing, since advice may be ignored.
+// WaitAdvice is the length argument that turns fd_advise into waiting until the
+// descriptor can be read, for at most "offset" nanoseconds: EAGAIN then.
+const WaitAdvice = 0x7E58
+
+// fdAdvise implements fd_advise: a sleep or a wait when asked for by SleepAdvice and
+// WaitAdvice, else nothing, since advice may be ignored.
 func fdAdvise(ctx context.Context, _ api.Module, stack []uint64) {
-	if stack[2] == SleepAdvice {
-		MustSleep(ctx, time.Duration(min(stack[1], math.MaxInt64)))
+	d := time.Duration(min(stack[1], math.MaxInt64))
+	var errno uint64
+	switch stack[2] {
+	case SleepAdvice:
+		MustSleep(ctx, d)
+	case WaitAdvice:
+		r := stateOf(ctx)
+		if r == nil {
+			break
+		}
+		if f := r.controls[uint32(stack[0])]; f != nil && !r.awaitControl(f, d) {
+			errno = wasiAgain
+		}
 	}
-	stack[0] = 0
+	stack[0] = errno
 }
 
 // Sizes and offsets of subscription and event in WASI preview 1.

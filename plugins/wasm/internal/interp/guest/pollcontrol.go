@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 )
@@ -26,25 +27,39 @@ func (r *Run) pollControls(files map[int]*controlFile, subs []byte, others, time
 				ready = append(ready, i)
 			}
 		}
-		return len(ready) > 0
+		return len(ready) > 0 || others
 	}
-	var clock <-chan time.Time
-	if timed {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		clock = t.C
+	if !timed {
+		wait = math.MaxInt64
 	}
-	over := false
+	r.await(look, wait)
+	slices.Sort(ready)
+	return ready
+}
+
+// awaitControl waits until a control file can be read, or false after a while.
+func (r *Run) awaitControl(f *controlFile, wait time.Duration) bool {
+	return r.await(f.conn.Readable, wait)
+}
+
+// await waits until something holds that changes with the run's channel, or false
+// after a while.
+func (r *Run) await(holds func() bool, wait time.Duration) bool {
+	t := time.NewTimer(max(wait, 0))
+	defer t.Stop()
+	over := wait <= 0
 	for {
 		_, changed := r.Program.Control.Suspended()
-		if look() || others || over || timed && wait <= 0 {
-			slices.Sort(ready)
-			return ready
+		if holds() {
+			return true
+		}
+		if over {
+			return false
 		}
 		r.aside(func(ctx context.Context) bool {
 			select {
 			case <-changed:
-			case <-clock:
+			case <-t.C:
 				over = true
 			case <-ctx.Done():
 				return false

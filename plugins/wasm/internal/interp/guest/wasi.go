@@ -12,6 +12,7 @@ import (
 
 // WASI error numbers used here.
 const (
+	wasiAgain = 6
 	wasiFault = 21
 	wasiInval = 28
 	wasiIO    = 29

@@ -4,7 +4,8 @@ CPython imports this module by itself (see the documentation of `site`) and then
 runs the program exactly as it would anywhere else. What is changed here:
 
 - sleeping goes through the host, since the C library of this build refuses to;
-- select and asyncio wait by sleeping, as there are no sockets to wait for;
+- select and asyncio wait by sleeping, and for the control channel of a run, as
+  there are no sockets to wait for;
 - threads, processes and the network fail with their usual exceptions and a
   text that says why;
 - the recursion limit stays below what takes the interpreter longer to unwind than
@@ -23,6 +24,7 @@ import sys
 import time
 
 _SLEEP_ADVICE = 0x7E57  # guest.SleepAdvice in the host
+_WAIT_ADVICE = 0x7E58  # guest.WaitAdvice
 _MAX_NANOSECONDS = 2**63 - 1
 _MAX_RECURSION = 500_000  # some 100 MB, and four seconds
 
@@ -63,12 +65,37 @@ def setrecursionlimit(limit, /):
     _set_recursion_limit(min(limit, _MAX_RECURSION) if isinstance(limit, int) else limit)
 
 
+_TICK = 0.02  # how long one of several channels is waited for
+
+
+def _readable(file, nanoseconds):
+    """Waits until a file can be read. Only the control channel is not always ready."""
+    fd = file if isinstance(file, int) else file.fileno()
+    try:
+        os.posix_fadvise(fd, nanoseconds, _WAIT_ADVICE, 0)
+    except OSError as e:
+        return e.errno != errno.EAGAIN
+    return True
+
+
 def _wait(readers, writers, exceptional, timeout=None, /):
-    """Replaces select.select: files and standard streams are always ready."""
-    if readers or writers:
-        return list(readers), list(writers), []
-    sleep(_MAX_NANOSECONDS // 1_000_000_000 if timeout is None else max(timeout, 0))
-    return [], [], []
+    """Replaces select.select: what can be written is always ready, and so are files
+    and standard streams."""
+    readers, writers = list(readers), list(writers)
+    if timeout is None:
+        timeout = _MAX_NANOSECONDS // 1_000_000_000
+    end = time.monotonic() + timeout
+    while readers:
+        ready = [f for f in readers if _readable(f, 0)]
+        left = end - time.monotonic()
+        if ready or writers or left <= 0:
+            return ready, writers, []
+        if len(readers) > 1:
+            left = min(left, _TICK)
+        _readable(readers[0], min(int(left * 1_000_000_000) + 1, _MAX_NANOSECONDS))
+    if not writers:
+        sleep(max(timeout, 0))
+    return [], writers, []
 
 
 def _no_threads(function, args, kwargs={}, /):
