@@ -15,8 +15,10 @@ job = json.loads(job)
 code = job["code"]
 names = sys.modules["__main__"].__dict__
 
+
 class ToolExecutionError(RuntimeError):
     """A tool answered with an error."""
+
 
 ToolExecutionError.__module__ = "__main__"
 most_open = 100
@@ -235,6 +237,9 @@ def theirs(tb):
 
 
 def report(error):
+    if isinstance(error, SyntaxError) and error.filename == path:
+        # The compiler reads the line from the file of that name.
+        error.text = lines[error.lineno - 1] if 0 < (error.lineno or 0) <= len(lines) else None
     error = error.with_traceback(theirs(error.__traceback__))
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     if sys.excepthook is not sys.__excepthook__:
