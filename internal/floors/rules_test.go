@@ -86,6 +86,7 @@ var libraries = map[string][]string{
 	"go.opentelemetry.io/otel":              {"host/telemetry", "host/cmd/caisson/internal/tracing", "sdk/backend"},
 	"github.com/getkin/kin-openapi":         {},
 	"github.com/oapi-codegen/runtime":       {"sdk/client/wire"},
+	"github.com/modelcontextprotocol":       {"plugins/exec/mcp"},
 	"github.com/santhosh-tekuri/jsonschema": {"manifest", "sdk/internal"},
 }
 

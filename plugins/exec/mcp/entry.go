@@ -1,0 +1,262 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/sdk/client"
+	"github.com/hashicorp/go-hclog"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Server answers the protocol over HTTP. It is safe for concurrent use.
+type Server struct {
+	o      Options
+	owners *owners
+	// stateful serves clients that begin a session, stateless those of the protocol
+	// from stateless on, whose requests stand alone.
+	stateful, stateless http.Handler
+	log                 hclog.Logger
+	running             sync.WaitGroup // handlers that tools wait for
+
+	mu     sync.Mutex
+	calls  map[string]*http.Request // requests under way, by callHeader
+	closed bool
+}
+
+// callHeader tells a tool which request brought its call. What a caller sends under this
+// name is thrown away.
+const callHeader = "Caisson-Mcp-Call"
+
+// statelessFrom is the first version of the protocol without sessions.
+const statelessFrom = "2026-07-28"
+
+// New returns a Server. It starts nothing.
+func New(o Options) (*Server, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, calls: make(map[string]*http.Request), log: hclog.NewNullLogger()}
+	t := &tools{caller: s.caller, output: o.OutputBytes, fault: func(tool string, err error) {
+		s.log.Error("a tool failed", "tool", tool, "error", err)
+	}}
+	schemas := sdk.NewSchemaCache()
+	s.owners = newOwners(o, func(sessionID func() string) *sdk.Server { return newServer(t, o.Version, schemas, sessionID) })
+	server := func(r *http.Request) *sdk.Server {
+		own, _ := r.Context().Value(ownedKey{}).(*owned)
+		if own == nil {
+			return nil
+		}
+		return own.server
+	}
+	common := sdk.StreamableHTTPOptions{
+		DisableLocalhostProtection: true, // guard looks at more
+		MaxRequestBodyBytes:        o.BodyBytes,
+		SessionTimeout:             o.Idle,
+	}
+	s.stateful = sdk.NewStreamableHTTPHandler(server, &common)
+	alone := common
+	alone.Stateless, alone.PropagateRequestCancellation, alone.SessionTimeout = true, true, 0
+	s.stateless = sdk.NewStreamableHTTPHandler(server, &alone)
+	return s, nil
+}
+
+type ownedKey struct{}
+
+// Entry returns the routes. Mount it on the router whose routes Options.Handler answers.
+// It consumes nothing itself: what tools ask for is metered where it is answered.
+func (s *Server) Entry() host.Entry {
+	return host.Entry{Name: "mcp", Price: host.NoCharge, Mount: func(_ context.Context, m *host.Mounting) error {
+		s.log = m.Log
+		s.Mount(m)
+		return nil
+	}}
+}
+
+// Mounting is what Mount needs of a *host.Mounting.
+type Mounting interface {
+	Prefixes(prefixes ...string)
+	Handle(pattern string, h http.Handler, refuse func(http.ResponseWriter, *http.Request, *host.HTTPError))
+	Intercept(f func(http.ResponseWriter, *http.Request) bool)
+	OnClose(f func(context.Context) error)
+}
+
+var _ Mounting = (*host.Mounting)(nil)
+
+// Mount registers the routes, once: what Entry does for a host.
+func (s *Server) Mount(m Mounting) {
+	m.Prefixes(Path)
+	m.Intercept(s.guard)
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		for _, path := range []string{Path, Path + "/{$}"} {
+			m.Handle(method+" "+path, http.HandlerFunc(s.serve), s.refuse)
+		}
+	}
+	m.OnClose(s.close)
+}
+
+// close ends every session, lets nothing in any more and waits for what tools wait for.
+func (s *Server) close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.owners.close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.running.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("mcp: tool calls did not end in time: %w", ctx.Err())
+	}
+}
+
+// serve answers a request that was let in.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	p, ok := host.PrincipalFrom(r.Context())
+	if !ok || p.Org == "" {
+		panic("mcp: a guarded route ran without a principal")
+	}
+	who := ownerOf(p)
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		s.refuse(w, r, refusal(http.StatusServiceUnavailable, "stopping", "the server is stopping"))
+		return
+	}
+	id := r.Header.Get(sessionHeader)
+	if values := r.Header.Values(sessionHeader); len(values) > 1 || len(values) == 1 && !s.owners.owns(who, id) {
+		s.refuse(w, r, refusal(http.StatusNotFound, "not_found", "session not found"))
+		return
+	}
+	own, leave := s.owners.enter(who, r.Method == http.MethodGet)
+	if own == nil {
+		s.refuse(w, r, busy("too many requests at once"))
+		return
+	}
+	defer leave()
+	if r.Method == http.MethodPost {
+		if err := s.read(w, r); err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+	}
+	call := rand.Text()
+	in := r.WithContext(context.WithValue(r.Context(), ownedKey{}, own))
+	in.Header = r.Header.Clone()
+	in.Header.Set(callHeader, call)
+	s.mu.Lock()
+	s.calls[call] = r
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.calls, call)
+	}()
+	out := &impatient{ResponseWriter: w}
+	switch {
+	case r.Header.Get("Mcp-Protocol-Version") >= statelessFrom:
+		s.stateless.ServeHTTP(out, in)
+	case r.Method == http.MethodPost && id == "":
+		s.begin(out, in, own)
+	default:
+		s.stateful.ServeHTTP(out, in)
+	}
+}
+
+const sessionHeader = "Mcp-Session-Id"
+
+// begin answers a request that may make a session. They are made one by one for each
+// caller, so that their number is what it seems.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, own *owned) {
+	own.creating.Lock()
+	defer own.creating.Unlock()
+	if s.owners.full(own) {
+		s.refuse(w, r, busy("too many sessions; end some or wait until idle ones end"))
+		return
+	}
+	s.stateful.ServeHTTP(w, r)
+}
+
+// read takes in a body, which has to arrive in time.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) *host.HTTPError {
+	ctl := http.NewResponseController(w)
+	_ = ctl.SetReadDeadline(time.Now().Add(s.o.BodyTime)) // not every server can
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.BodyBytes))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return refusal(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", s.o.BodyBytes))
+	}
+	if err != nil {
+		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
+	}
+	_ = ctl.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(b))
+	return nil
+}
+
+// caller implements tools.caller: calls act with the headers of the request that brought
+// them, and end with it, since nobody could be told of their result.
+func (s *Server) caller(ctx context.Context, x *sdk.RequestExtra) (*client.Client, context.Context, context.CancelFunc, error) {
+	var outer *http.Request
+	if x != nil {
+		s.mu.Lock()
+		outer = s.calls[x.Header.Get(callHeader)]
+		s.mu.Unlock()
+	}
+	if outer == nil {
+		return nil, nil, nil, context.Canceled
+	}
+	c, err := client.New(client.Options{
+		URL:  "http://in-process" + s.o.Base,
+		HTTP: &http.Client{Transport: inProcess{handler: s.o.Handler, outer: outer, running: &s.running}},
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(outer.Context(), cancel)
+	return c, ctx, func() { stop(); cancel() }, nil
+}
+
+func refusal(status int, code, message string) *host.HTTPError {
+	return &host.HTTPError{Status: status, Code: code, Message: message}
+}
+
+func busy(message string) *host.HTTPError {
+	return &host.HTTPError{Status: http.StatusTooManyRequests, Code: "rate_limited", Message: message, RetryAfter: retryAfter}
+}
+
+const retryAfter = time.Second
+
+// refuse answers with a refusal in the shape of docs/wire.md.
+func (s *Server) refuse(w http.ResponseWriter, _ *http.Request, e *host.HTTPError) {
+	h := w.Header()
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", fmt.Sprint(int64((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	if e.Status == http.StatusUnauthorized && e.Challenge != "" {
+		h.Set("WWW-Authenticate", e.Challenge)
+	}
+	b, _ := json.Marshal(map[string]any{"error": e.Message, "message": e.Message, "status": e.Status, "code": e.Code}) // cannot fail
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(append(b, '\n')) // a caller that went away is not ours to report
+	if e.Cause != nil {
+		s.log.Debug("refused", "status", e.Status, "code", e.Code, "error", e.Cause)
+	}
+}

@@ -1,0 +1,160 @@
+package mcp
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"sync"
+
+	"github.com/caisson-run/caisson/host"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// owner is one caller: everything that a session of theirs may be used by.
+type owner struct {
+	org, user, key string
+	via            host.Via
+}
+
+func ownerOf(p host.Principal) owner {
+	return owner{org: p.Org, user: p.User, key: p.KeyID, via: p.Via}
+}
+
+// owners are the callers of now, with a server each, since the library gives every
+// session of a server the same abilities and counts them by server.
+type owners struct {
+	o   Options
+	key []byte // of this process: sessions do not outlive it
+	new func(sessionID func() string) *sdk.Server
+
+	mu  sync.Mutex
+	all map[owner]*owned
+	// requests and streams of everybody are under way: what is answered, and what a
+	// client only listens to.
+	requests, streams int
+}
+
+// owned is what one caller has.
+type owned struct {
+	server *sdk.Server
+	// requests and streams are under way, guarded by owners.mu.
+	requests, streams int
+	// calls are places for tool calls.
+	calls chan struct{}
+	// creating is held while a session is counted and made.
+	creating sync.Mutex
+}
+
+func newOwners(o Options, server func(sessionID func() string) *sdk.Server) *owners {
+	w := &owners{o: o, key: make([]byte, 32), new: server, all: make(map[owner]*owned)}
+	_, _ = rand.Read(w.key) // never fails
+	return w
+}
+
+// enter takes a place for a request of a caller, or for a stream that they listen to.
+// Without one it returns nil.
+func (w *owners) enter(who owner, stream bool) (own *owned, leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own = w.all[who]
+	if own == nil {
+		w.prune()
+		own = &owned{server: w.new(func() string { return w.mint(who) }), calls: make(chan struct{}, w.o.Requests)}
+		own.server.AddReceivingMiddleware(own.bounded)
+		w.all[who] = own
+	}
+	mine, all, mineMax, allMax := &own.requests, &w.requests, w.o.Requests, w.o.AllRequests
+	if stream {
+		mine, all, mineMax, allMax = &own.streams, &w.streams, w.o.Sessions, w.o.AllSessions
+	}
+	if *mine >= mineMax || *all >= allMax {
+		return nil, nil
+	}
+	*mine++
+	*all++
+	return own, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		*mine--
+		*all--
+	}
+}
+
+// prune forgets callers who have nothing, once there are many.
+func (w *owners) prune() {
+	if len(w.all) < w.o.AllSessions {
+		return
+	}
+	for who, own := range w.all {
+		if own.requests+own.streams+own.sessions() == 0 {
+			delete(w.all, who)
+		}
+	}
+}
+
+func (o *owned) sessions() int {
+	n := 0
+	for range o.server.Sessions() {
+		n++
+	}
+	return n
+}
+
+// full reports whether a caller may have no further session.
+func (w *owners) full(own *owned) bool {
+	if own.sessions() >= w.o.Sessions {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := 0
+	for _, o := range w.all {
+		all += o.sessions()
+	}
+	return all >= w.o.AllSessions
+}
+
+// close ends every session.
+func (w *owners) close() {
+	w.mu.Lock()
+	all := w.all
+	w.all = make(map[owner]*owned)
+	w.mu.Unlock()
+	for _, own := range all {
+		for s := range own.server.Sessions() {
+			_ = s.Close() // its client has gone or is being told
+		}
+	}
+}
+
+// Session ids prove whose they are: one that somebody else presents is answered like one
+// that never was, without being looked up.
+const (
+	idRandom = 18
+	idTag    = 18
+)
+
+func (w *owners) mint(who owner) string {
+	b := make([]byte, idRandom, idRandom+idTag)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(append(b, w.tag(who, b)...))
+}
+
+func (w *owners) owns(who owner, id string) bool {
+	if len(id) != base64.RawURLEncoding.EncodedLen(idRandom+idTag) {
+		return false // the decoder would pass over line ends
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	return err == nil && len(b) == idRandom+idTag && hmac.Equal(b[idRandom:], w.tag(who, b[:idRandom]))
+}
+
+func (w *owners) tag(who owner, random []byte) []byte {
+	h := hmac.New(sha256.New, w.key)
+	h.Write(random)
+	for _, s := range []string{who.org, who.user, who.key, string(who.via)} {
+		h.Write([]byte{byte(len(s) >> 8), byte(len(s))}) // lengths keep members apart; none is as long as that
+		h.Write([]byte(s))
+	}
+	return h.Sum(nil)[:idTag]
+}
