@@ -36,6 +36,7 @@ func TestConformancePlain(t *testing.T) {
 		"optional/detached_absent": "detached runs need the agent, and are refused without",
 		"optional/watch":           "watching needs the agent, and is refused without",
 	}
+	h.Probe.Calls = backendtest.NoCalls // they need the agent; see TestCallsNeedTheAgent
 	h.New = func(t *testing.T) (backend.Backend, json.RawMessage) {
 		b := openBackend(t, t.TempDir(), false, nil)
 		t.Cleanup(func() { closeBackend(t, b) })

@@ -7,6 +7,8 @@
 //	agent listen PATH UID    let the agent listen at PATH for connections of that user
 //	agent hold               wait for SIGTERM: a main process for a container
 //	agent serve              be the agent
+//
+// Under the name caisson-call it makes one call of the run that it is part of.
 package main
 
 import (
@@ -14,19 +16,27 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/launch"
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/relay"
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/setup"
+	"github.com/caisson-run/caisson/plugins/docker/agent/internal/work"
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 // mark tells builds of the same source apart; tests set it.
 var mark string
 
 func main() {
+	if filepath.Base(os.Args[0]) == work.CallName {
+		runtime.GOMAXPROCS(1) // there may be many, and few processes are allowed
+		os.Exit(control.DialCommand(context.Background(), os.Getenv(control.EnvPath), os.Args[1:], os.Stdout, os.Stderr))
+	}
 	command, args := "", []string(nil)
 	if len(os.Args) > 1 {
 		command, args = os.Args[1], os.Args[2:]

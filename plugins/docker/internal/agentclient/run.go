@@ -6,9 +6,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/generic"
 )
 
 // inlineRun is how much content of a run's inputs goes into its request.
@@ -22,10 +24,12 @@ func (c *Client) Run(ctx context.Context, spec backend.RunSpec, live backend.Run
 	if err := spec.Check(); err != nil {
 		return backend.RunResult{}, err
 	}
+	m := c.wireRun(&spec, agentwire.Foreground)
 	if spec.Control {
-		return backend.RunResult{}, backend.Errorf(backend.KindUnsupported, op, "control: the agent passes no calls on")
+		// Its calls are answered over this connection; without it the run ends.
+		m.Control, m.Beside, m.Rejoin = true, c.beside(spec.Limits), 0
 	}
-	r, err := c.begin(ctx, c.wireRun(&spec, agentwire.Foreground), &spec, live)
+	r, err := c.begin(ctx, m, &spec, live)
 	if err != nil {
 		return backend.RunResult{}, convert(ctx, op, err)
 	}
@@ -42,7 +46,7 @@ func (c *Client) StartRun(ctx context.Context, start backend.DetachedStart, live
 		return err
 	}
 	if spec.Control {
-		return backend.Errorf(backend.KindUnsupported, op, "control: the agent passes no calls on")
+		return backend.Errorf(backend.KindUnsupported, op, "control: nobody answers the calls of a detached run")
 	}
 	m := c.wireRun(&spec, agentwire.Detached)
 	m.TTL = start.TTL
@@ -131,6 +135,16 @@ func (c *Client) limits(l backend.Limits) agentwire.Limits {
 	}
 }
 
+// beside is how much a program may compute beside open calls.
+func (c *Client) beside(l backend.Limits) time.Duration {
+	l = generic.FillLimits(l, c.opts.Limits)
+	l.Wall = or(l.Wall, defaultWall)
+	return generic.BesideLimit(l)
+}
+
+// defaultWall is the agent's own limit.
+const defaultWall = 30 * time.Second
+
 func or[T ~int64](a, b T) T {
 	if a != 0 {
 		return a
@@ -147,7 +161,7 @@ func (c *Client) begin(ctx context.Context, m *agentwire.Run, spec *backend.RunS
 	if err != nil {
 		return nil, err
 	}
-	r := &following{c: c, ctx: ctx, st: st, live: live, id: spec.RunID, rejoin: m.Manner == agentwire.Foreground && c.opts.Rejoin >= 0}
+	r := &following{c: c, ctx: ctx, st: st, live: live, id: spec.RunID, rejoin: m.Manner == agentwire.Foreground && !m.Control && c.opts.Rejoin >= 0, control: m.Control}
 	feed := &feeder{c: c, st: st, live: live, inputs: spec.Inputs, wire: m.Inputs, stdin: spec.Stdin}
 	if m.Follows {
 		feed.source = spec.Program.Source
@@ -172,7 +186,9 @@ type following struct {
 	// attached runs are left alone when the caller leaves.
 	attached bool
 	rejoin   bool
-	lost     error // why it was taken over, on another connection
+	control  bool   // the program may make calls
+	answered func() // ends answering them; nil before
+	lost     error  // why it was taken over, on another connection
 	started  bool
 	offset   int64 // of output that was passed on or dropped
 	listener error // of the first call of live that failed
@@ -182,6 +198,9 @@ type following struct {
 
 func (r *following) end() {
 	r.st.Leave()
+	if r.answered != nil {
+		r.answered()
+	}
 	if r.stop != nil {
 		r.stop()
 	}
@@ -270,7 +289,10 @@ func (r *following) take(it agentwire.Item) error {
 			return nil
 		}
 		r.started = true
-		return pass(r.live.Started)
+		if err := pass(r.live.Started); err != nil || !r.control {
+			return err
+		}
+		return r.answer()
 	case it.Channel == agentwire.ChanStdout && !it.Message && r.started:
 		r.offset += int64(len(it.Data))
 		return pass(func() error { return r.live.Stdout(it.Data) })

@@ -20,6 +20,7 @@ const (
 	OpTerminal               // Terminal, started (a Number), content both ways, size from the plugin → Number
 	OpDial                   // Number, started, content both ways → Empty
 	OpWatch                  // Watch, started, events → Empty
+	OpControl                // Name of a run that makes calls, calls and withdrawals, replies from the plugin → Empty
 )
 
 // Channel tells apart what flows on one stream.
@@ -35,6 +36,8 @@ const (
 	ChanDeleted                    // messages: Names
 	ChanEvents                     // messages: Event
 	ChanSize                       // messages: Size
+	ChanCall                       // messages: Call, each with its input on ChanContent
+	ChanReply                      // messages: Reply, each with what it says on ChanContent
 )
 
 // Fault is an answer that is an error. Kind and Subject are words of sdk/backend.

@@ -9,7 +9,7 @@ import (
 
 // Protocol is the version of everything in this package. Sides of different versions do
 // not speak with each other.
-const Protocol = 1
+const Protocol = 2
 
 var magic = [8]byte{0xCA, 'i', 's', 's', 'o', 'n', '/', 'A'}
 

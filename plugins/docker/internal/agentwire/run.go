@@ -56,6 +56,10 @@ type Run struct {
 	Collect files.CollectSpec
 	// TTL ends a detached run; Rejoin a foreground one whose connection broke.
 	TTL, Rejoin time.Duration
+	// Control lets the program of the last step make calls, which OpControl serves:
+	// without it they wait. Beside is the most processor time beside open ones.
+	Control bool
+	Beside  time.Duration
 }
 
 func (r *Run) code(c *coder) {
@@ -73,6 +77,8 @@ func (r *Run) code(c *coder) {
 	codeCollect(c, &r.Collect)
 	c.dur(&r.TTL)
 	c.dur(&r.Rejoin)
+	c.bool(&r.Control)
+	c.dur(&r.Beside)
 }
 
 func codeCollect(c *coder, s *files.CollectSpec) {

@@ -140,6 +140,7 @@ func (b *Backend) Info(context.Context) (backend.Info, error) {
 			backend.CapReconnect, backend.CapMetadata, backend.CapList, backend.CapFSEnum, backend.CapNames,
 			backend.CapTTLRefresh, backend.CapPause, backend.CapSnapshots, backend.CapTemplates, backend.CapVolumes,
 			backend.CapTerminals, backend.CapDialPort, backend.CapDetached, backend.CapWatch,
+			backend.CapControl,
 		},
 		Languages:   presumed(),
 		StateSchema: []string{StateSchema},

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/caisson-run/caisson/plugins/docker/agent/internal/kernel"
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/setup"
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 )
@@ -134,17 +135,9 @@ func retire(c *net.UnixConn, hello agentwire.Preamble) error {
 }
 
 func peerPID(c *net.UnixConn) (pid int, err error) {
-	raw, err := c.SyscallConn()
+	cred, err := kernel.Peer(c)
 	if err != nil {
 		return 0, err
-	}
-	var cred *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return 0, err
-	}
-	if failed != nil {
-		return 0, failed
 	}
 	if cred.Pid <= 1 || cred.Uid != 0 {
 		return 0, errors.New("the agent's process is not in this container")

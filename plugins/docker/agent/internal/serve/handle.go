@@ -68,6 +68,8 @@ func (s *Server) answer(ctx context.Context, st *agentwire.Stream) []byte {
 		return s.dial(ctx, st)
 	case agentwire.OpWatch:
 		return s.watch(ctx, st)
+	case agentwire.OpControl:
+		return s.control(ctx, st)
 	}
 	return fault(&agentwire.Fault{Kind: "unsupported", Text: fmt.Sprintf("the agent knows no operation %d", st.Op())})
 }

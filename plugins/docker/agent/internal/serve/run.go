@@ -74,6 +74,9 @@ func check(r *agentwire.Run) error {
 	if r.Manner == agentwire.Command {
 		r.Collect.Skip = true
 	}
+	if r.Control && (r.Manner != agentwire.Foreground || r.Beside <= 0) {
+		return errors.New("control: only foreground runs make calls, within a limit of processor time")
+	}
 	return nil
 }
 

@@ -109,28 +109,11 @@ func (s *Server) accept(l *net.UnixListener, uid int) {
 	}
 }
 
-// peer returns the user at the other end.
-func peer(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	var cred *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return -1, err
-	}
-	if failed != nil {
-		return -1, failed
-	}
-	return int(cred.Uid), nil
-}
-
 // speak is one connection.
 func (s *Server) speak(c *net.UnixConn, uid int) {
 	defer c.Close()
-	if got, err := peer(c); err != nil || got != uid {
-		fmt.Fprintf(os.Stderr, "agent: refused a connection of user %d: %v\n", got, err)
+	if who, err := kernel.Peer(c); err != nil || int(who.Uid) != uid {
+		fmt.Fprintf(os.Stderr, "agent: refused a connection of %+v: %v\n", who, err)
 		return
 	}
 	_ = c.SetDeadline(time.Now().Add(helloPatience))

@@ -20,6 +20,7 @@ type Job struct {
 
 	host   *Host
 	cancel context.CancelCauseFunc
+	calls  *Calls // nil: it makes none
 
 	mu      sync.Mutex
 	started chan struct{} // closed when the program runs, or never will
@@ -45,6 +46,9 @@ func (j *Job) Runs() bool {
 	defer j.mu.Unlock()
 	return j.runs
 }
+
+// Calls are those of a run that makes calls, nil of others.
+func (j *Job) Calls() *Calls { return j.calls }
 
 // Done is closed when the run has ended.
 func (j *Job) Done() <-chan struct{} { return j.done }

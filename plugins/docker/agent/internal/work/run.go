@@ -20,6 +20,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/docker/agent/internal/tree"
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentwire"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
+	"github.com/caisson-run/caisson/sdk/backend/control"
 	"github.com/caisson-run/caisson/sdk/backend/files"
 )
 
@@ -44,6 +45,9 @@ func (h *Host) Start(ctx context.Context, spec *agentwire.Run, from Source) (*Jo
 	}
 	if spec.Manner == agentwire.Foreground {
 		j.callers = 1
+	}
+	if spec.Control {
+		j.calls = newCalls()
 	}
 	if err := h.register(j); err != nil {
 		return nil, err
@@ -252,9 +256,13 @@ func (r *running) execute(ctx context.Context, stdin io.Reader) error {
 	lim := r.spec.Limits
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	began := time.Now()
-	wall := time.AfterFunc(lim.Wall, func() { cancel(&ended{stopTimeout, ""}) })
-	defer wall.Stop()
+	clock := control.NewClock(lim.Wall, func() { cancel(&ended{stopTimeout, ""}) })
+	defer clock.Stop()
+	calls, end, err := r.offer(ctx, cancel, clock)
+	if err != nil {
+		return err
+	}
+	defer end()
 	var found watched
 	watching, stop := context.WithCancel(ctx)
 	watcher := make(chan struct{})
@@ -278,6 +286,9 @@ func (r *running) execute(ctx context.Context, stdin io.Reader) error {
 		c.spec.Argv = append(c.spec.Argv, step.Args...)
 		if i == len(r.spec.Steps)-1 {
 			c.stdin = stdin // build steps read none of it
+			if len(calls) > 0 {
+				c.spec.Env = r.host.environment(slices.Concat(r.spec.Env, calls), r.dir)
+			}
 		}
 		then := measure()
 		res.Step = i
@@ -301,7 +312,7 @@ func (r *running) execute(ctx context.Context, stdin io.Reader) error {
 			break
 		}
 	}
-	res.Wall = time.Since(began)
+	res.Wall = clock.Spent()
 	res.CPU, r.peak, _ = r.lease.used()
 	total, kept := r.Log.counts()
 	res.StdoutBytes, res.StderrBytes = total[stdout], total[stderr]
