@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/caisson-run/caisson/host/backendconfig"
 	"github.com/caisson-run/caisson/runtimes/handoff"
 )
 
@@ -41,8 +42,9 @@ func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err 
 // configs and plugins that are new, changed or gone, the default for new sessions,
 // the policy chain, the language tables and the limits. Everything is checked,
 // loaded and started before anything changes; on an error nothing has. A config that
-// would not reach its live sandboxes any more is one (backendconfig.ErrInUse). Sessions of
-// a config that is gone are not found any more, and live on at their provider.
+// would not reach its live sandboxes any more, because its identity changes or it is gone,
+// is one (backendconfig.ErrInUse); it is cordoned while that is looked at and until the
+// change is in force, so that no replica makes a sandbox there meanwhile.
 // Clocks stay as they were. It returns what changed, one sentence each.
 func (h *Host) Reconfigure(ctx context.Context, c Config) ([]string, error) {
 	ctx, done, err := h.change(ctx)
@@ -54,10 +56,9 @@ func (h *Host) Reconfigure(ctx context.Context, c Config) ([]string, error) {
 		return nil, fmt.Errorf("reconfigure: %w", err)
 	}
 	r := &reconfiguration{h: h, old: h.config(), next: &c, before: h.backends.now.Load()}
-	if err := r.prepare(ctx); err != nil {
+	if err := r.carryOut(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reconfigure: %w", err), r.abandon(context.WithoutCancel(ctx)))
 	}
-	r.commit(context.WithoutCancel(ctx))
 	slices.Sort(r.changes)
 	h.log.Info("configuration changed", "changes", len(r.changes))
 	return r.changes, nil
@@ -83,15 +84,44 @@ type edit struct {
 	gone    []string
 }
 
+// carryOut prepares the change and puts it in force, with the configs cordoned whose
+// sandboxes it could lose.
+func (r *reconfiguration) carryOut(ctx context.Context) error {
+	lost, err := r.stranded()
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(lost))
+	for i, l := range lost {
+		ids[i] = l.config
+	}
+	done := false
+	err = backendconfig.Keep(ctx, r.h.keeping.cordons, ids, func(ctx context.Context) error {
+		if err := r.strand(ctx, lost); err != nil {
+			return err
+		}
+		if err := r.prepare(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // a cordon was lost
+			return err
+		}
+		r.commit(context.WithoutCancel(ctx))
+		done = true
+		return nil
+	})
+	if done {
+		return nil // whatever became of a cordon since
+	}
+	return err
+}
+
 func (r *reconfiguration) prepare(ctx context.Context) error {
 	programs, err := r.h.newPrograms(r.next, func(plugin string) bool { return r.before.lines[plugin] == nil })
 	if err != nil {
 		return err
 	}
 	if err := r.plan(); err != nil {
-		return err
-	}
-	if err := r.strand(ctx); err != nil {
 		return err
 	}
 	if err := r.load(ctx); err != nil {

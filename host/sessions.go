@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/caisson-run/caisson/host/backendconfig"
 	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
@@ -51,7 +52,9 @@ type sessionKeeping struct {
 	report    binding.Report
 	store     *binding.Store
 	own       *binding.Store // to be closed
-	peers     *peer.Peers
+	// cordons keep tenants' work away from configs that are being changed.
+	cordons backendconfig.Cordons
+	peers   *peer.Peers
 }
 
 func (k *sessionKeeping) close() error {
@@ -79,6 +82,11 @@ func (h *Host) openSessions(ctx context.Context, now func() time.Time) error {
 	if k.report, err = o.Store.Check(ctx); err != nil {
 		return fmt.Errorf("session store: %w", err)
 	}
+	k.cordons = &backendconfig.Memory{}
+	if k.report.Shared {
+		k.cordons = backendconfig.Shared(o.Store, h.o.Now)
+	}
+	targets := backendconfig.Targets(h.backends, k.cordons)
 	for _, w := range k.report.Warnings {
 		h.log.Warn("session store", "kind", k.report.Kind, "warning", w)
 	}
@@ -101,7 +109,7 @@ func (h *Host) openSessions(ctx context.Context, now func() time.Time) error {
 	}
 	log := h.log.Named("session")
 	k.minted = minted.New(minted.Options{
-		Keys: h.o.Keys, Targets: h.backends, Store: o.Store, Shared: k.report.Shared, Deployment: h.o.Deployment,
+		Keys: h.o.Keys, Targets: targets, Store: o.Store, Shared: k.report.Shared, Deployment: h.o.Deployment,
 		Clocks: h.o.Config.Clocks, Meter: meter, Log: log, Now: now,
 	})
 	if o.Exists == nil {
@@ -112,7 +120,7 @@ func (h *Host) openSessions(ctx context.Context, now func() time.Time) error {
 	}
 	if o.Exists != (unknownExistence{}) {
 		k.managed, err = session.NewResolver(ctx, session.ManagerOptions{
-			Targets: h.backends, Store: o.Store, Deployment: h.o.Deployment, Exists: o.Exists,
+			Targets: targets, Store: o.Store, Deployment: h.o.Deployment, Exists: o.Exists,
 			Bootstrap: o.Bootstrap, Forget: o.Forget, Meter: meter, Log: log, Now: h.o.Now,
 		})
 		if err != nil {

@@ -11,8 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caisson-run/caisson/host/backendconfig"
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -73,5 +75,58 @@ func TestReconfigureStrandsNothing(t *testing.T) {
 			t.Errorf("after a refusal the config is %s, %v", after, err)
 		}
 		expectServing(t, h, "1.2.3")
+	}
+}
+
+// TestReconfigureDeletesNothingInUse: a config is not taken away while its provider has
+// sandboxes of it, whatever its manifest says, and keeps its work away meanwhile.
+func TestReconfigureDeletesNothingInUse(t *testing.T) {
+	f := newFixture(t)
+	f.install("fake", fakeManifest, self(t), 0o755)
+	f.instruct(script{Name: "fake", Version: "1.2.3", Capabilities: []backend.Capability{backend.CapList}})
+	h := f.open()
+	with := f.change(func(o *Config) {
+		o.Backends = append(o.Backends, BackendConfig{ID: "second", Plugin: "fake", Config: json.RawMessage(`{}`)})
+	})
+	without := f.options().Config
+	if _, err := h.Reconfigure(t.Context(), with); err != nil {
+		t.Fatal(err)
+	}
+	live := filepath.Join(f.data, "plugins", "fake", "live")
+	if err := os.WriteFile(live, []byte("2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Reconfigure(t.Context(), without); !errors.Is(err, backendconfig.ErrInUse) {
+		t.Errorf("with live sandboxes: %v, want ErrInUse", err)
+	}
+	// While somebody else changes it, it takes no work and no second change.
+	if ok, err := h.keeping.cordons.Hold(t.Context(), "second", "another", time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if err := os.Remove(live); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Reconfigure(t.Context(), without); !errors.Is(err, backendconfig.ErrBusy) {
+		t.Errorf("beside another change: %v, want ErrBusy", err)
+	}
+	managed, err := h.Managed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager := func() error { _, err := managed.Resolve(t.Context(), "tenant", "second"); return err }
+	if err := manager(); !errors.Is(err, session.ErrConfigCordoned) {
+		t.Errorf("a cordoned config: %v", err)
+	}
+	if err := h.keeping.cordons.Lift(t.Context(), "second", "another"); err != nil {
+		t.Fatal(err)
+	}
+	if err := manager(); err != nil {
+		t.Errorf("after the cordon: %v", err)
+	}
+	if _, err := h.Reconfigure(t.Context(), without); err != nil {
+		t.Errorf("with nothing left: %v", err)
+	}
+	if held, err := h.keeping.cordons.Cordoned(t.Context(), "second"); held || err != nil {
+		t.Errorf("the cordon stays: %v, %v", held, err)
 	}
 }

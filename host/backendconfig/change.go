@@ -2,7 +2,6 @@ package backendconfig
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +73,7 @@ func (c Change) Apply(ctx context.Context) error {
 			return c.Store(ctx)
 		}
 	}
-	return c.cordoned(ctx, func(ctx context.Context) error {
+	return Keep(ctx, c.Cordons, []string{c.Config}, func(ctx context.Context) error {
 		filter := backend.ListFilter{Config: c.Config, Deployment: c.Deployment}
 		live, err := Inventory(ctx, c.Backend, filter)
 		if err != nil {
@@ -90,49 +89,4 @@ func (c Change) Apply(ctx context.Context) error {
 		}
 		return c.Store(ctx)
 	})
-}
-
-// cordoned runs f with the config cordoned. The context of f ends when the cordon
-// cannot be renewed.
-func (c Change) cordoned(ctx context.Context, f func(context.Context) error) error {
-	holder := rand.Text()
-	held, err := c.Cordons.Hold(ctx, c.Config, holder, CordonTime)
-	if err != nil {
-		return fmt.Errorf("cordon config %q: %w", c.Config, err)
-	}
-	if !held {
-		return fmt.Errorf("config %q: %w", c.Config, ErrBusy)
-	}
-	bounded, cancel := context.WithCancelCause(ctx)
-	renewed := make(chan struct{})
-	go func() {
-		defer close(renewed)
-		c.renew(bounded, holder, cancel)
-	}()
-	err = f(bounded)
-	if cause := context.Cause(bounded); cause != nil && ctx.Err() == nil {
-		err = errors.Join(err, cause)
-	}
-	cancel(nil)
-	<-renewed
-	lift, stop := context.WithTimeout(context.WithoutCancel(ctx), CordonTime/3)
-	defer stop()
-	_ = c.Cordons.Lift(lift, c.Config, holder) // one that cannot be lifted ends by itself
-	return err
-}
-
-func (c Change) renew(ctx context.Context, holder string, lost context.CancelCauseFunc) {
-	t := time.NewTicker(CordonTime / 3)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			if held, err := c.Cordons.Hold(ctx, c.Config, holder, CordonTime); err != nil || !held {
-				lost(fmt.Errorf("config %q: the cordon was lost", c.Config))
-				return
-			}
-		}
-	}
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
+	"github.com/caisson-run/caisson/host/session/binding/bindingtest"
+	"github.com/caisson-run/caisson/host/session/binding/memory"
 	"github.com/caisson-run/caisson/internal/hostbackend"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -278,4 +281,66 @@ func held(t *testing.T) Cordons {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestShared: two replicas that share a session store see each other's cordons, in time
+// before whoever holds one begins, and none while the store cannot be asked.
+func TestShared(t *testing.T) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	engine := memory.NewEngine(memory.Options{Now: clock})
+	down := false
+	open := func() *binding.Store {
+		s, err := binding.New(&bindingtest.Faulty{Engine: engine, Before: func(context.Context, string) error {
+			if down {
+				return &binding.Error{Reason: binding.Down, Err: errors.New("down")}
+			}
+			return nil
+		}}, binding.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	a, b := Shared(open(), clock), Shared(open(), clock)
+	cordoned := func(c Cordons, want bool) {
+		t.Helper()
+		if held, err := c.Cordoned(t.Context(), "main"); held != want || err != nil {
+			t.Errorf("cordoned %v, %v; want %v", held, err, want)
+		}
+	}
+	cordoned(b, false)
+	for _, c := range []struct {
+		by   Cordons
+		name string
+		want bool
+	}{{a, "one", true}, {a, "one", true}, {b, "two", false}, {a, "two", false}} {
+		if held, err := c.by.Hold(t.Context(), "main", c.name, CordonTime); held != c.want || err != nil {
+			t.Errorf("%s: held %v, %v", c.name, held, err)
+		}
+	}
+	if held, err := b.Hold(t.Context(), "other", "two", CordonTime); !held || err != nil {
+		t.Errorf("another config: %v, %v", held, err)
+	}
+	cordoned(a, true)
+	now = now.Add(a.Settle())
+	cordoned(b, true)
+	if err := a.Lift(t.Context(), "main", "one"); err != nil {
+		t.Fatal(err)
+	}
+	cordoned(a, false)
+	now = now.Add(a.Settle())
+	cordoned(b, false)
+	if held, err := b.Hold(t.Context(), "main", "two", CordonTime); !held || err != nil {
+		t.Errorf("after the first: %v, %v", held, err)
+	}
+	now = now.Add(2 * CordonTime) // whoever held it is gone
+	cordoned(a, false)
+	down = true
+	now = now.Add(a.Settle())
+	cordoned(b, false)
+	if held, err := b.Hold(t.Context(), "main", "two", CordonTime); held || err == nil {
+		t.Errorf("without the store: %v, %v", held, err)
+	}
 }

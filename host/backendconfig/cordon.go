@@ -20,6 +20,8 @@ type Cordons interface {
 	Lift(ctx context.Context, config, holder string) error
 	// Cordoned reports whether anybody holds a cordon.
 	Cordoned(ctx context.Context, config string) (bool, error)
+	// Settle is how long after Hold it may take until everybody looks; 0 is at once.
+	Settle() time.Duration
 }
 
 // Memory keeps the cordons of one process. The zero value is ready.
@@ -86,6 +88,9 @@ func (m *Memory) Cordoned(ctx context.Context, config string) (bool, error) {
 	return ok, nil
 }
 
+// Settle implements Cordons.
+func (m *Memory) Settle() time.Duration { return 0 }
+
 // Targets returns targets that are not found while they are cordoned:
 // session.ErrConfigCordoned says that the same call may succeed in a moment. When
 // nobody can say whether a config is cordoned, it is taken to be.
@@ -121,6 +126,9 @@ func (c cordoned) pass(ctx context.Context, t session.Target) (session.Target, e
 	held, err := c.cordons.Cordoned(ctx, t.Config)
 	if err != nil || held {
 		t.Release()
+		if ctx.Err() != nil {
+			return session.Target{}, ctx.Err()
+		}
 		return session.Target{}, session.ErrConfigCordoned
 	}
 	return t, nil

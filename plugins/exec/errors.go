@@ -119,6 +119,10 @@ func asRefusal(err error) *host.HTTPError {
 		status, code, message = http.StatusNotFound, "not_found", "session not found"
 	case errors.Is(err, session.ErrPaused):
 		status, code, message = http.StatusConflict, codePaused, "the session is paused; a run wakes it"
+	case errors.Is(err, session.ErrConfigCordoned):
+		return &host.HTTPError{
+			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: "the sandbox configuration is being changed", RetryAfter: defaultRetry, Cause: err,
+		}
 	case errors.Is(err, session.ErrConfigNotFound):
 		status, code, message = http.StatusServiceUnavailable, codeSandboxDown, "the sandbox configuration does not exist"
 	case isBackend(err) || errors.Is(err, context.DeadlineExceeded):

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/binding"
 )
 
@@ -20,6 +21,7 @@ func TestStoreRetry(t *testing.T) {
 		"says when, below": {fmt.Errorf("%w: %w", binding.ErrOwnershipLost, &binding.Error{Op: "create", Reason: binding.Down, RetryAfter: time.Second}), time.Second},
 		"says nothing":     {&binding.Error{Op: "state", Reason: binding.Refused}, defaultRetry},
 		"lost":             {binding.ErrOwnershipLost, defaultRetry},
+		"cordoned":         {session.ErrConfigCordoned, defaultRetry},
 	} {
 		if got := asRefusal(fmt.Errorf("run: %w", c.err)); got.Status != http.StatusServiceUnavailable || got.RetryAfter != c.want {
 			t.Errorf("%s: status %d, retry after %v; want 503, %v", name, got.Status, got.RetryAfter, c.want)
