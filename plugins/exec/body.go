@@ -12,16 +12,21 @@ import (
 )
 
 // guarded reads a request's body up to a limit and gives up on a client that
-// falls silent: a body that never ends would keep what waits for it.
+// falls silent, or nearly: a body that never ends would keep what waits for it.
 type guarded struct {
 	body   io.Reader
 	ctl    *http.ResponseController
 	idle   time.Duration
 	until  time.Time
+	waited time.Duration // for the piece that is on its way
+	piece  int           // how much of it came
 	upload bool
 	// over is said of a body beyond the limit.
 	over string
 }
+
+// pieceRead is how much of a body has to come within Options.BodyIdle, unless it ends.
+const pieceRead = 16 << 10
 
 func (i *Interpreter) guard(w http.ResponseWriter, r *http.Request, limit int64, over string, upload bool) (*guarded, error) {
 	g := &guarded{
@@ -35,12 +40,18 @@ func (i *Interpreter) guard(w http.ResponseWriter, r *http.Request, limit int64,
 }
 
 func (g *guarded) Read(p []byte) (int, error) {
-	next := time.Now().Add(g.idle)
+	began := time.Now()
+	next := began.Add(g.idle - g.waited)
 	if next.After(g.until) {
 		next = g.until
 	}
 	_ = g.ctl.SetReadDeadline(next) // not every server can
 	n, err := g.body.Read(p)
+	// Only waiting counts: what is done with the body may take its time.
+	g.waited += time.Since(began)
+	if g.piece += n; g.piece >= pieceRead {
+		g.waited, g.piece = 0, 0
+	}
 	switch {
 	case err == nil || err == io.EOF:
 		return n, err

@@ -64,8 +64,11 @@ func (d *door) nodeOf(r *http.Request, in *CodeRun) (*peer.Node, error) {
 // pass has a node answer. A body that is not nil takes the place of the request's.
 func (d *door) pass(w http.ResponseWriter, r *http.Request, node *peer.Node, body io.Reader) error {
 	annotate(r.Context(), "node", node.Name)
+	id := w.Header().Get(host.RequestIDHeader)
+	w.Header().Del(host.RequestIDHeader) // the node answers with the same
 	var failure error
 	node.Forward(w, r, body, func(err error) {
+		w.Header().Set(host.RequestIDHeader, id)
 		failure = &host.HTTPError{
 			Status: http.StatusServiceUnavailable, Code: codeSandboxDown, RetryAfter: defaultRetry, Cause: err,
 			Message: "the machine that has this session cannot be reached now",

@@ -215,6 +215,7 @@ type errorBody struct {
 	Status            int    `json:"status"`
 	Code              string `json:"code,omitempty"`
 	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
+	RequestID         string `json:"request_id,omitempty"`
 }
 
 type nestedError struct {
@@ -246,7 +247,9 @@ func writeError(w http.ResponseWriter, e *host.HTTPError) {
 	if e.Status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110 §11.6.1
 	}
-	writeJSON(w, e.Status, bodyOf(e))
+	b := bodyOf(e)
+	b.RequestID = w.Header().Get(host.RequestIDHeader)
+	writeJSON(w, e.Status, b)
 }
 
 // writeJSON answers with v, whose encoding cannot fail.

@@ -49,7 +49,6 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	res, err := d.run(ctx, c)
-	place.Leave() // a slow reader takes nobody's place
 	annotate(r.Context(), "run", c.runID, "session", c.session, "started", c.started, "outcome", c.outcome)
 	if err != nil {
 		return out.fail(err, c)

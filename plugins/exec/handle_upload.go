@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/plugins/exec/internal/formdata"
 )
 
@@ -103,7 +104,9 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		writeJSON(w, http.StatusBadRequest, reply)
 		return nil
 	}
-	u.keep()
+	if u.keep(); u.fresh {
+		d.telemetry.SessionCreated(string(session.OriginUpload))
+	}
 	annotate(ctx, "session", u.at.ID)
 	reply.SessionID, reply.StorageSessionID = u.at.ID, u.at.ID
 	if batch {

@@ -22,6 +22,7 @@ import (
 	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/host/session/binding/memory"
 	"github.com/caisson-run/caisson/host/session/minted"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/language"
 	"github.com/caisson-run/caisson/sdk/policy"
@@ -63,6 +64,7 @@ type rig struct {
 	intercept func(http.ResponseWriter, *http.Request) bool
 	peers     *peer.Peers
 	node      string
+	measured  *telemetry.Telemetry
 }
 
 // logged is a log that tests read.
@@ -113,6 +115,12 @@ const (
 
 func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 	t.Helper()
+	return newRigWith(t, func(*rig) {}, adjust...)
+}
+
+// newRigWith is newRig with a rig that was changed before it opens.
+func newRigWith(t *testing.T, change func(*rig), adjust ...func(*Options)) *rig {
+	t.Helper()
 	r := &rig{
 		t: t, clock: &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, log: new(logged),
 		configs: []string{"main"}, mux: http.NewServeMux(),
@@ -144,7 +152,8 @@ func newRig(t *testing.T, adjust ...func(*Options)) *rig {
 	if err := r.ledger.Credit(t.Context(), "w-rich", 1000, "gift"); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Fee: func() int64 { return 1 }, Now: r.clock.now}
+	o := Options{Fee: func() int64 { return 1 }, Now: r.clock.now, Rates: plenty(), KeyRates: plenty()}
+	change(r)
 	for _, f := range adjust {
 		f(&o)
 	}
@@ -212,6 +221,9 @@ func (r *rig) Sessions() *minted.Sessions  { return r.sessions }
 func (r *rig) Keys() *identity.Keys        { return r.keys }
 func (r *rig) Peers() *peer.Peers          { return r.peers }
 func (r *rig) Ready(context.Context) error { return r.ready }
+func (r *rig) Telemetry() *telemetry.Telemetry {
+	return r.measured
+}
 
 func (r *rig) Limits(_ session.Target, want backend.Limits) backend.Limits {
 	l := r.limits

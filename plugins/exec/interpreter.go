@@ -13,6 +13,8 @@ import (
 	"github.com/caisson-run/caisson/host/peer"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/minted"
+	"github.com/caisson-run/caisson/host/telemetry"
+	"github.com/caisson-run/caisson/plugins/exec/internal/machine"
 	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
@@ -42,11 +44,24 @@ type Options struct {
 	TenantRunning, TenantWaiting int
 	// MaxWait is how long a run waits for its turn: one minute.
 	MaxWait time.Duration
+	// MemoryBytes bounds the memory that the runs under way on this machine declare
+	// together, by their limits, and TenantMemoryBytes that of each tenant: what the machine
+	// has, or the process's control group allows, and half of that. Runs at a provider
+	// elsewhere do not count.
+	MemoryBytes, TenantMemoryBytes int64
+
+	// Rates are how often each user may send requests, KeyRates how often each
+	// service key may: DefaultRates and DefaultKeyRates. RatePrincipals is how many
+	// principals are remembered for it: 10,000.
+	Rates, KeyRates map[RateClass]Rate
+	RatePrincipals  int
+	// Limiter takes the place of Rates.
+	Limiter RateLimiter
 
 	// BodyBytes bounds a JSON body: 16 MiB.
 	BodyBytes int64
-	// BodyIdle is how long a body may bring no byte: 30 s. BodyTime bounds it as
-	// a whole: 15 minutes.
+	// BodyIdle is how long the server waits for 16 KiB of a body, or for its end: 30 s.
+	// BodyTime bounds it as a whole: 15 minutes.
 	BodyIdle, BodyTime time.Duration
 	// UploadBytes bounds one uploaded file, and with some overhead all files of an
 	// upload that is no batch: 150 MiB.
@@ -74,7 +89,7 @@ type Options struct {
 	// KeepAlive is the time between two bytes that keep a waiting client's
 	// connection open, and before the first: 3 s.
 	KeepAlive time.Duration
-	// Stall is how long a reader of events may take for 64 KiB before it is
+	// Stall is how long a reader of an answer may take for 64 KiB before it is
 	// treated as gone: 30 s.
 	Stall time.Duration
 	// Now is the clock: time.Now.
@@ -87,6 +102,9 @@ func (o Options) complete() (Options, error) {
 	def(&o.TenantRunning, max(1, o.Running/2))
 	def(&o.TenantWaiting, 32)
 	def(&o.MaxWait, time.Minute)
+	def(&o.MemoryBytes, machine.Memory())
+	def(&o.TenantMemoryBytes, o.MemoryBytes/2)
+	def(&o.RatePrincipals, 10_000)
 	def(&o.BodyBytes, 16<<20)
 	def(&o.BodyIdle, 30*time.Second)
 	def(&o.BodyTime, 15*time.Minute)
@@ -112,6 +130,15 @@ func (o Options) complete() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if min(o.MemoryBytes, o.TenantMemoryBytes, int64(o.RatePrincipals)) < 0 {
+		return o, errors.New("exec: a limit is negative")
+	}
+	if o.Limiter == nil {
+		var err error
+		if o.Limiter, err = newRates(o); err != nil {
+			return o, err
+		}
+	}
 	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth, o.Programs, o.TenantPrograms) < 0 ||
 		min(o.BodyBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
 		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive, o.Stall, o.ProgramTTL) < 0 {
@@ -136,6 +163,7 @@ type services interface {
 	Offers(t session.Target) []host.Offer
 	Plan(ctx context.Context, t session.Target, lang string, args []string) (id, toolchain string, plan language.Plan, err error)
 	Admit(ctx context.Context, r policy.Request) (host.Ruling, error)
+	Telemetry() *telemetry.Telemetry
 	Reviews() bool
 	Review(ctx context.Context, o policy.Outcome) []host.PolicyWarning
 	Ready(ctx context.Context) error
@@ -148,6 +176,9 @@ var _ services = (*host.Host)(nil)
 type Interpreter struct {
 	o     Options
 	host  services
+	// telemetry may be nil.
+	telemetry *telemetry.Telemetry
+
 	queue *queue.Queue
 	quota *quota.Quota
 	// programs are those that call tools.
@@ -171,9 +202,10 @@ func newInterpreter(s services, o Options) (*Interpreter, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Interpreter{o: o, host: s}
+	i := &Interpreter{o: o, host: s, telemetry: s.Telemetry()}
 	i.queue = queue.New(queue.Limits{
 		Running: o.Running, Waiting: o.Waiting, TenantRunning: o.TenantRunning, TenantWaiting: o.TenantWaiting,
+		Memory: o.MemoryBytes, TenantMemory: o.TenantMemoryBytes,
 	})
 	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)
 	i.programs = newPrograms(o, s)

@@ -22,6 +22,7 @@ type door struct {
 	admits func(ctx context.Context) error
 	log    hclog.Logger
 	ready  readiness
+	paths  map[string]bool // of routes, below their bases
 }
 
 // action answers a request that was let in. What it returns instead of answering
@@ -66,6 +67,7 @@ var served = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.Meth
 
 func (d *door) mount(m mounting) {
 	i := d.Interpreter
+	d.paths = make(map[string]bool)
 	seen := make(map[string]bool)
 	for _, base := range i.o.Bases {
 		base = strings.TrimRight(base, "/")
@@ -74,7 +76,7 @@ func (d *door) mount(m mounting) {
 			if seen[path] {
 				continue // "" and "/v1" with another base may meet
 			}
-			seen[path] = true
+			seen[path], d.paths[rt.path] = true, true
 			if !rt.public {
 				m.Prefixes(prefixOf(base, rt.path))
 			}
@@ -92,6 +94,7 @@ func (d *door) mount(m mounting) {
 	}
 	m.Intercept(d.elsewhere)
 	m.OnClose(i.close)
+	m.OnClose(i.measured())
 }
 
 // prefixOf is what admission covers for a route: its fixed first segment.
@@ -126,9 +129,11 @@ func (d *door) wrap(rt route, act action) http.Handler {
 			return refuse(http.StatusMethodNotAllowed, "method_not_allowed", "this path answers "+strings.Join(allow, " and ")+" only")
 		}
 	}
+	class := classOf(rt.path)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := d.o.Now()
-		out := &response{ResponseWriter: w}
+		d.telemetry.RequestBegan()
+		out := &response{ResponseWriter: w, stall: d.o.Stall}
 		note := &notes{}
 		r = r.WithContext(context.WithValue(r.Context(), notesKey{}, note))
 		defer func() {
@@ -145,7 +150,13 @@ func (d *door) wrap(rt route, act action) http.Handler {
 				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
 			}
 		}()
-		err := act(out, r)
+		var err error
+		if !rt.public {
+			err = d.take(r.Context(), principal(r), class)
+		}
+		if err == nil {
+			err = act(out, r)
+		}
 		if err != nil && !out.began() {
 			giveUpOnBody(w)
 			writeError(out, asRefusal(err))
@@ -158,25 +169,38 @@ func (d *door) wrap(rt route, act action) http.Handler {
 func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *host.HTTPError) {
 	return func(w http.ResponseWriter, r *http.Request, e *host.HTTPError) {
 		start := d.o.Now()
-		out := &response{ResponseWriter: w}
+		d.telemetry.RequestBegan()
+		out := &response{ResponseWriter: w, stall: d.o.Stall}
 		giveUpOnBody(w)
 		writeError(out, e)
 		d.line(path, r, out, start, &notes{}, e)
 	}
 }
 
-// line writes a request's one line of log: no bodies, no queries, no keys.
+// line ends a request: its one line of log, without bodies, queries and keys, and what
+// is measured. path is a route's own, or a pattern that is mounted.
 func (d *door) line(path string, r *http.Request, out *response, start time.Time, n *notes, err error) {
+	path = d.routeOf(path)
 	status := out.status
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil || out.failed != nil {
 		status = statusGone
 	}
-	args := []any{"method", r.Method, "route", path, "status", status, "ms", d.o.Now().Sub(start).Milliseconds()}
+	took := d.o.Now().Sub(start)
+	d.telemetry.RequestEnded(path, r.Method, status, took)
+	id := host.RequestID(r.Context())
+	if span := d.telemetry.Current(r.Context()); span.Exists() {
+		span.Answered(status)
+		span.Text("caisson.request_id", id)
+	}
+	args := []any{"method", r.Method, "route", path, "status", status, "ms", took.Milliseconds(), "bytes", out.bytes}
+	if id != "" {
+		args = append(args, "request", id)
+	}
 	if p, ok := host.PrincipalFrom(r.Context()); ok {
-		args = append(args, "org", p.Org)
-		if p.RequestID != "" {
-			args = append(args, "request", p.RequestID)
-		}
+		args = append(args, "org", p.Org, "via", p.Via)
+	}
+	if err == nil {
+		err = out.failed
 	}
 	args = append(args, n.args...)
 	if err != nil {
@@ -192,6 +216,22 @@ func (d *door) line(path string, r *http.Request, out *response, start time.Time
 	d.log.Log(level, "request", args...)
 }
 
+// routeOf is the path below its base of a pattern that is mounted.
+func (d *door) routeOf(pattern string) string {
+	_, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		return pattern
+	}
+	path = strings.TrimSuffix(path, "/{$}")
+	short := path
+	for _, base := range d.o.Bases {
+		if rest, ok := strings.CutPrefix(path, strings.TrimRight(base, "/")); ok && len(rest) < len(short) && d.paths[rest] {
+			short = rest
+		}
+	}
+	return short
+}
+
 // notes are what an action adds to its line of log.
 type notes struct{ args []any }
 
@@ -202,31 +242,6 @@ func annotate(ctx context.Context, args ...any) {
 		n.args = append(n.args, args...)
 	}
 }
-
-// response remembers what was answered.
-type response struct {
-	http.ResponseWriter
-	status int
-}
-
-func (r *response) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-	r.ResponseWriter.WriteHeader(status)
-}
-
-func (r *response) Write(b []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
-	return r.ResponseWriter.Write(b)
-}
-
-func (r *response) began() bool { return r.status != 0 }
-
-// Unwrap lets http.ResponseController reach the server's own writer.
-func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // principal is who admission let in. Handlers run behind it only.
 func principal(r *http.Request) host.Principal {

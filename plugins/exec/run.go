@@ -10,6 +10,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
@@ -37,6 +38,10 @@ type call struct {
 	began   time.Time     // when it started
 	wall    time.Duration // how long the program ran, once that is known
 	outcome backend.StopReason
+	used    backend.Usage
+
+	language string // once known
+	settled  string // what became of the charge, empty for its release
 }
 
 func (c *call) owner() session.Owner { return ownerOf(c.principal) }
@@ -70,7 +75,7 @@ func (i *Interpreter) join(org string) (*queue.Place, error) {
 
 // run is the life of a run (docs/architecture.md), from the target on. Errors are
 // *host.HTTPError, or ctx's own when the caller went away.
-func (i *Interpreter) run(ctx context.Context, c *call) (*CodeResult, error) {
+func (i *Interpreter) run(ctx context.Context, c *call) (res *CodeResult, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(i.life, cancel)()
@@ -78,8 +83,11 @@ func (i *Interpreter) run(ctx context.Context, c *call) (*CodeResult, error) {
 	defer func() {
 		if c.charge != nil {
 			c.charge.Release() // does nothing once debited
+			i.settled(c)
 		}
+		c.place.Done() // what is left to do takes nobody's turn
 	}()
+	defer func() { i.ended(ctx, c, err) }()
 	for range attempts {
 		res, err := i.attempt(ctx, c)
 		switch {
@@ -98,7 +106,7 @@ func (i *Interpreter) run(ctx context.Context, c *call) (*CodeResult, error) {
 }
 
 // attempt is one try to run in one session.
-func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error) {
+func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult, err error) {
 	f := i.finder(c.owner())
 	f.foreign = c.foreign
 	defer f.release()
@@ -114,9 +122,12 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error)
 	if err != nil {
 		return nil, err
 	}
+	c.language = o.language
+	if !target.Info.Has(backend.CapShared) { // a provider elsewhere has its own memory
+		c.place.Need(o.spec.Limits.MemoryBytes)
+	}
 	if c.charge == nil {
-		// With the request's own context: a detached one names no payer.
-		if c.charge, err = c.billing.Reserve(ctx, c.principal.Payer, host.ActRun, c.cents); err != nil {
+		if err := i.reserve(ctx, c); err != nil {
 			return nil, fmt.Errorf("reserve: %w", err)
 		}
 		if c.charge == nil {
@@ -133,17 +144,20 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error)
 	defer func() { done() }()
 
 	fresh := x == nil
+	sctx, phase := i.telemetry.Phase(ctx, telemetry.PhaseSession)
+	defer func() { phase.End(err) }() // where it is not ended sooner
 	switch {
 	case fresh && again != "":
-		if x, fresh, err = i.restore(ctx, c, f, target, again); err != nil {
+		if x, fresh, err = i.restore(sctx, c, f, target, again); err != nil {
 			return nil, err
 		}
 	case fresh:
-		s, err := i.host.Sessions().Create(ctx, c.owner(), target, c.options())
+		s, err := i.host.Sessions().Create(sctx, c.owner(), target, c.options())
 		if err != nil {
 			return nil, err
 		}
 		x, c.session = f.add(s), s.ID
+		i.telemetry.SessionCreated(string(session.OriginExec))
 		// Nobody else knows the session; the turn keeps the sweep out.
 		if done, err = i.host.Sessions().Hold(ctx, s.ID); err != nil {
 			done = func() {}
@@ -151,10 +165,12 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (*CodeResult, error)
 			return nil, err
 		}
 	default:
-		if err := x.open(ctx); err != nil {
+		if err := x.open(sctx); err != nil {
 			return nil, vanished(err)
 		}
 	}
+	phase.End(nil)
+	phase = telemetry.Span{}
 	res, err := i.perform(ctx, c, f, o, x, fresh)
 	if err != nil && !c.started && fresh {
 		i.discard(ctx, c, x.Session)
@@ -196,6 +212,8 @@ func vanished(err error) error {
 // turn waits for the session's turn, if there is a session, and for room to run.
 // The session's comes first: waiting for it takes nobody else's room.
 func (i *Interpreter) turn(ctx context.Context, c *call) (release func(), err error) {
+	ctx, phase := i.telemetry.Phase(ctx, telemetry.PhaseQueue)
+	defer func() { phase.End(err) }()
 	wait, cancel := context.WithTimeout(ctx, i.o.MaxWait)
 	defer cancel()
 	release = func() {}
@@ -241,7 +259,10 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 		io.call = c.program.Call
 	}
 	defer io.close()
+	rctx, phase := i.telemetry.Phase(rctx, telemetry.PhaseRun)
 	res, err := x.Backend.Run(rctx, o.spec, io)
+	phase.Text("caisson.stop", string(res.Stop))
+	phase.End(err)
 
 	began, refused := io.began()
 	switch {
@@ -256,13 +277,13 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 	case err != nil:
 		// The program ran and its end is not known. It is paid for, and what it
 		// said is all there is.
-		c.log.Error("a run was lost", "run", c.runID, "session", x.ID, "error", err)
+		c.log.Error("a run was lost", "run", c.runID, "request", c.principal.RequestID, "session", x.ID, "error", err)
 		res = backend.RunResult{Stop: backend.StopLost, ExitCode: -1}
 	}
 	if res.Usage.Wall == 0 && (res.Stop == backend.StopLost || res.Stop == backend.StopCanceled) {
 		res.Usage.Wall = i.o.Now().Sub(c.began) // nobody else knows
 	}
-	c.outcome, c.wall = res.Stop, res.Usage.Wall
+	c.outcome, c.wall, c.used = res.Stop, res.Usage.Wall, res.Usage
 	i.debit(ctx, c, res)
 	warnings := append(o.warnings, i.review(ctx, o.request, x.ID, io, res)...)
 	if ctx.Err() != nil {
@@ -282,7 +303,10 @@ func (i *Interpreter) start(ctx context.Context, c *call, x *finding, in *inputs
 	if s, ok := c.charge.(host.ChargeStarter); ok {
 		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
-		if err := s.Started(sctx, c.usage()); err != nil {
+		sctx, phase := i.telemetry.Phase(sctx, telemetry.PhaseStarted)
+		err := s.Started(sctx, c.usage())
+		phase.End(err)
+		if err != nil {
 			return fmt.Errorf("record the start: %w", errors.Join(host.ErrUnavailable, err))
 		}
 	}
@@ -312,7 +336,12 @@ func (i *Interpreter) debit(ctx context.Context, c *call, res backend.RunResult)
 	u.Outcome, u.ExitCode = string(res.Stop), res.ExitCode
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	if err := c.charge.Debit(ctx, u); err != nil {
-		c.log.Error("a run could not be debited", "run", c.runID, "org", u.Org, "cents", u.Cents, "error", err)
+	ctx, phase := i.telemetry.Phase(ctx, telemetry.PhaseDebit)
+	err := c.charge.Debit(ctx, u)
+	phase.End(err)
+	c.settled = telemetry.ChargeDebited
+	if err != nil {
+		c.settled = telemetry.ChargeFailed
+		c.log.Error("a run could not be debited", "run", c.runID, "request", u.RequestID, "org", u.Org, "cents", u.Cents, "error", err)
 	}
 }

@@ -75,6 +75,27 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for ProgramReplyStatus.
+const (
+	ProgramReplyStatusCompleted        ProgramReplyStatus = "completed"
+	ProgramReplyStatusError            ProgramReplyStatus = "error"
+	ProgramReplyStatusToolCallRequired ProgramReplyStatus = "tool_call_required"
+)
+
+// Valid indicates whether the value is a known member of the ProgramReplyStatus enum.
+func (e ProgramReplyStatus) Valid() bool {
+	switch e {
+	case ProgramReplyStatusCompleted:
+		return true
+	case ProgramReplyStatusError:
+		return true
+	case ProgramReplyStatusToolCallRequired:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UploadFormKind.
 const (
 	Agent UploadFormKind = "agent"
@@ -133,6 +154,12 @@ func (e UploadedStatus) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// Accepted defines model for Accepted.
+type Accepted struct {
+	Message string `json:"message"`
+	Status  int    `json:"status"`
 }
 
 // ArtifactDelivery Counts changed files that could not be handed back.
@@ -258,6 +285,9 @@ type Error struct {
 
 	// Message A sentence for people.
 	Message string `json:"message"`
+
+	// RequestID The request's id, as in the header X-Request-Id.
+	RequestID string `json:"request_id,omitempty,omitzero"`
 
 	// RetryAfterSeconds When to try again.
 	RetryAfterSeconds int64 `json:"retry_after_seconds,omitempty,omitzero"`
@@ -407,6 +437,85 @@ type PolicyWarning struct {
 	Reason string `json:"reason"`
 }
 
+// ProgramCall defines model for ProgramCall.
+type ProgramCall struct {
+	ID    string                 `json:"id"`
+	Input map[string]interface{} `json:"input"`
+	Name  string                 `json:"name"`
+}
+
+// ProgramCancel defines model for ProgramCancel.
+type ProgramCancel struct {
+	// RequestID The X-LibreChat-Code-Request-ID of the first request.
+	RequestID string `json:"request_id"`
+}
+
+// ProgramReply A round of calls, or how the program ended; then it has the members of a CodeResult.
+type ProgramReply struct {
+	// ContinuationToken Of a round.
+	ContinuationToken string `json:"continuation_token,omitempty,omitzero"`
+
+	// Error Why the program failed.
+	Error     string             `json:"error,omitempty,omitzero"`
+	SessionID string             `json:"session_id"`
+	Status    ProgramReplyStatus `json:"status"`
+
+	// ToolCalls Of a round; never none.
+	ToolCalls []ProgramCall `json:"tool_calls,omitempty,omitzero"`
+}
+
+// ProgramReplyStatus defines model for ProgramReply.Status.
+type ProgramReplyStatus string
+
+// ProgramResult defines model for ProgramResult.
+type ProgramResult struct {
+	CallID string `json:"call_id"`
+
+	// ErrorMessage The text of the exception.
+	ErrorMessage string `json:"error_message,omitempty,omitzero"`
+	IsError      bool   `json:"is_error,omitempty,omitzero"`
+
+	// Result Any JSON of at most 5 MiB.
+	Result interface{} `json:"result,omitempty,omitzero"`
+}
+
+// ProgramRun A program that calls tools, or a continuation of one.
+type ProgramRun struct {
+	// Code The program. One in py may await at its top level.
+	Code string `json:"code,omitempty,omitzero"`
+
+	// ContinuationToken That of the round which tool_results answer. It stands in front of them.
+	ContinuationToken string `json:"continuation_token,omitempty,omitzero"`
+
+	// Files Files of sessions that the program finds below /mnt/data.
+	Files []File `json:"files,omitempty,omitzero"`
+
+	// Lang py, which it is without one, or bash.
+	Lang string `json:"lang,omitempty,omitzero"`
+
+	// Language The same.
+	Language string `json:"language,omitempty,omitzero"`
+
+	// SessionID The session to continue.
+	SessionID string `json:"session_id,omitempty,omitzero"`
+
+	// Timeout Milliseconds that the program may run between two rounds; 15000 without one.
+	Timeout     int64           `json:"timeout,omitempty,omitzero"`
+	ToolResults []ProgramResult `json:"tool_results,omitempty,omitzero"`
+
+	// Tools What the program may call.
+	Tools []ProgramTool `json:"tools,omitempty,omitzero"`
+}
+
+// ProgramTool defines model for ProgramTool.
+type ProgramTool struct {
+	Description string `json:"description,omitempty,omitzero"`
+	Name        string `json:"name"`
+
+	// Parameters A JSON Schema of the tool's input.
+	Parameters interface{} `json:"parameters,omitempty,omitzero"`
+}
+
 // UploadForm Fields come before files.
 type UploadForm struct {
 	// EntityID An older word for the resource.
@@ -476,6 +585,9 @@ type Kind = string
 
 // Range defines model for Range.
 type Range = string
+
+// RequestID defines model for RequestID.
+type RequestID = string
 
 // Resource defines model for Resource.
 type Resource = string
@@ -549,11 +661,14 @@ type RunCodeParams struct {
 	XCodeAPIExpectedProfile ExpectedProfile `json:"X-CodeAPI-Expected-Profile,omitempty,omitzero"`
 }
 
-// RunProgrammaticJSONBody defines parameters for RunProgrammatic.
-type RunProgrammaticJSONBody = map[string]interface{}
+// RunProgrammaticParams defines parameters for RunProgrammatic.
+type RunProgrammaticParams struct {
+	// XCodeAPIExpectedProfile The execution profile that the caller relies on. Any but "default" is refused.
+	XCodeAPIExpectedProfile ExpectedProfile `json:"X-CodeAPI-Expected-Profile,omitempty,omitzero"`
 
-// CancelProgrammaticJSONBody defines parameters for CancelProgrammatic.
-type CancelProgrammaticJSONBody = map[string]interface{}
+	// XLibreChatCodeRequestID A name of at most 128 bytes for the request, by which its caller can stop the program.
+	XLibreChatCodeRequestID RequestID `json:"X-LibreChat-Code-Request-ID,omitempty,omitzero"`
+}
 
 // ListFilesParams defines parameters for ListFiles.
 type ListFilesParams struct {
@@ -615,10 +730,10 @@ type UploadFiles400JSONResponseBody struct {
 type RunCodeJSONRequestBody = CodeRun
 
 // RunProgrammaticJSONRequestBody defines body for RunProgrammatic for application/json ContentType.
-type RunProgrammaticJSONRequestBody = RunProgrammaticJSONBody
+type RunProgrammaticJSONRequestBody = ProgramRun
 
 // CancelProgrammaticJSONRequestBody defines body for CancelProgrammatic for application/json ContentType.
-type CancelProgrammaticJSONRequestBody = CancelProgrammaticJSONBody
+type CancelProgrammaticJSONRequestBody = ProgramCancel
 
 // UploadFileMultipartRequestBody defines body for UploadFile for multipart/form-data ContentType.
 type UploadFileMultipartRequestBody = UploadForm
@@ -850,36 +965,36 @@ type ClientInterface interface {
 	// Corresponds with POST /exec (the `RunCode` operationId).
 	RunCode(ctx context.Context, params *RunCodeParams, body RunCodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RunProgrammaticWithBody Run a program that calls tools of its caller.
+	// RunProgrammaticWithBody Run a program that calls tools of its caller, or go on with one.
 	//
-	// Not available on this server.
+	// The first request has code and tools, a continuation has continuation_token and tool_results. While the
+	// program waits for tools the reply has status tool_call_required. White space in front of it keeps the
+	// connection alive; a failure after the first byte is a 200 with status error.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /exec/programmatic (the `RunProgrammatic` operationId).
-	RunProgrammaticWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RunProgrammaticWithBody(ctx context.Context, params *RunProgrammaticParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RunProgrammatic Run a program that calls tools of its caller.
+	// RunProgrammatic Run a program that calls tools of its caller, or go on with one.
 	//
-	// Not available on this server.
+	// The first request has code and tools, a continuation has continuation_token and tool_results. While the
+	// program waits for tools the reply has status tool_call_required. White space in front of it keeps the
+	// connection alive; a failure after the first byte is a 200 with status error.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /exec/programmatic (the `RunProgrammatic` operationId).
-	RunProgrammatic(ctx context.Context, body RunProgrammaticJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RunProgrammatic(ctx context.Context, params *RunProgrammaticParams, body RunProgrammaticJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelProgrammaticWithBody Stop a program that calls tools of its caller.
-	//
-	// Not available on this server.
+	// CancelProgrammaticWithBody Stop the program of a request, which may still be to come.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /exec/programmatic/cancel (the `CancelProgrammatic` operationId).
 	CancelProgrammaticWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelProgrammatic Stop a program that calls tools of its caller.
-	//
-	// Not available on this server.
+	// CancelProgrammatic Stop the program of a request, which may still be to come.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -993,15 +1108,17 @@ func (c *Client) RunCode(ctx context.Context, params *RunCodeParams, body RunCod
 	return c.Client.Do(req)
 }
 
-// RunProgrammaticWithBody Run a program that calls tools of its caller.
+// RunProgrammaticWithBody Run a program that calls tools of its caller, or go on with one.
 //
-// Not available on this server.
+// The first request has code and tools, a continuation has continuation_token and tool_results. While the
+// program waits for tools the reply has status tool_call_required. White space in front of it keeps the
+// connection alive; a failure after the first byte is a 200 with status error.
 //
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /exec/programmatic (the `RunProgrammatic` operationId).
-func (c *Client) RunProgrammaticWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRunProgrammaticRequestWithBody(c.Server, contentType, body)
+func (c *Client) RunProgrammaticWithBody(ctx context.Context, params *RunProgrammaticParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunProgrammaticRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1012,15 +1129,17 @@ func (c *Client) RunProgrammaticWithBody(ctx context.Context, contentType string
 	return c.Client.Do(req)
 }
 
-// RunProgrammatic Run a program that calls tools of its caller.
+// RunProgrammatic Run a program that calls tools of its caller, or go on with one.
 //
-// Not available on this server.
+// The first request has code and tools, a continuation has continuation_token and tool_results. While the
+// program waits for tools the reply has status tool_call_required. White space in front of it keeps the
+// connection alive; a failure after the first byte is a 200 with status error.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /exec/programmatic (the `RunProgrammatic` operationId).
-func (c *Client) RunProgrammatic(ctx context.Context, body RunProgrammaticJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewRunProgrammaticRequest(c.Server, body)
+func (c *Client) RunProgrammatic(ctx context.Context, params *RunProgrammaticParams, body RunProgrammaticJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunProgrammaticRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1031,9 +1150,7 @@ func (c *Client) RunProgrammatic(ctx context.Context, body RunProgrammaticJSONRe
 	return c.Client.Do(req)
 }
 
-// CancelProgrammaticWithBody Stop a program that calls tools of its caller.
-//
-// Not available on this server.
+// CancelProgrammaticWithBody Stop the program of a request, which may still be to come.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1050,9 +1167,7 @@ func (c *Client) CancelProgrammaticWithBody(ctx context.Context, contentType str
 	return c.Client.Do(req)
 }
 
-// CancelProgrammatic Stop a program that calls tools of its caller.
-//
-// Not available on this server.
+// CancelProgrammatic Stop the program of a request, which may still be to come.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1355,18 +1470,18 @@ func NewRunCodeRequestWithBody(server string, params *RunCodeParams, contentType
 }
 
 // NewRunProgrammaticRequest calls the generic RunProgrammatic builder with application/json body
-func NewRunProgrammaticRequest(server string, body RunProgrammaticJSONRequestBody) (*http.Request, error) {
+func NewRunProgrammaticRequest(server string, params *RunProgrammaticParams, body RunProgrammaticJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewRunProgrammaticRequestWithBody(server, "application/json", bodyReader)
+	return NewRunProgrammaticRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewRunProgrammaticRequestWithBody constructs an http.Request for the RunProgrammatic method, with any body, and a specified content type
-func NewRunProgrammaticRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewRunProgrammaticRequestWithBody(server string, params *RunProgrammaticParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -1390,6 +1505,28 @@ func NewRunProgrammaticRequestWithBody(server string, contentType string, body i
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-CodeAPI-Expected-Profile", params.XCodeAPIExpectedProfile, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-CodeAPI-Expected-Profile", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Request-ID", params.XLibreChatCodeRequestID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-LibreChat-Code-Request-ID", headerParam1)
+
+	}
 
 	return req, nil
 }
