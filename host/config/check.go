@@ -52,6 +52,9 @@ var (
 	envExpr    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
+// maxOutput bounds what a configuration may have a tool hand back.
+const maxOutput = 16 << 20
+
 func (c *checker) match(field, value string, expr *regexp.Regexp) {
 	if !expr.MatchString(value) {
 		c.fail(field, "must match %s", expr)
@@ -91,6 +94,14 @@ func (c *checker) file(f File) {
 	c.sessions(f)
 	c.admission(f.Admission)
 	c.admin(f)
+	for i, h := range f.MCP.Hosts {
+		if h == "" || strings.ContainsAny(h, "/:@ ") && net.ParseIP(h) == nil {
+			c.fail(fmt.Sprintf("mcp.hosts[%d]", i), "must be a name or address without scheme and port")
+		}
+	}
+	if f.MCP.OutputBytes > maxOutput {
+		c.fail("mcp.output_bytes", "must be at most %d MiB", maxOutput>>20)
+	}
 	if l := f.Billing.Ledger; l != LedgerSQLite && l != LedgerNone {
 		c.fail("billing.ledger", "must be %s or %s", LedgerSQLite, LedgerNone)
 	}

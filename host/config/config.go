@@ -46,6 +46,7 @@ type File struct {
 	Artifacts Artifacts `yaml:"artifacts"`
 	Queue     Queue     `yaml:"queue"`
 	Admission Admission `yaml:"admission"`
+	MCP       MCP       `yaml:"mcp"`
 	Admin     Admin     `yaml:"admin"`
 	Billing   Billing   `yaml:"billing"`
 }
@@ -171,6 +172,22 @@ type Queue struct {
 	MaxWait Duration `yaml:"max_wait"`
 }
 
+// MCP is the Model Context Protocol at /mcp, under the admission, policies, limits and
+// prices of every other request.
+type MCP struct {
+	// Enabled says that it is answered.
+	Enabled bool `yaml:"enabled"`
+	// Hosts are the names under which clients call the server; empty looks only at what
+	// comes over the loopback device, which has to be for a loopback name.
+	Hosts []string `yaml:"hosts"`
+	// Sessions bounds the protocol's sessions of each caller, Idle is how long one lasts
+	// without a request.
+	Sessions Count    `yaml:"sessions"`
+	Idle     Duration `yaml:"idle"`
+	// OutputBytes is the most of each text that a tool hands back.
+	OutputBytes Size `yaml:"output_bytes"`
+}
+
 // Admin is an address for operators. The command line of this machine does not
 // need it.
 type Admin struct {
@@ -261,6 +278,7 @@ func defaults() File {
 		Policies:   []Policy{{Plugin: "limits"}},
 		Languages:  []string{"languages"},
 		Sessions:   Sessions{Store: StoreMemory},
+		MCP:        MCP{Enabled: true},
 		Admission:  Admission{ServiceKeys: []ServiceKey{{ID: "env", KeyEnv: KeyVariable}}},
 		Billing:    Billing{Ledger: LedgerSQLite},
 	}

@@ -95,7 +95,7 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 	log.Debug("deployment secret read", "source", source)
 	o := deployment.Options{
 		File: s.File, DataDir: data.Path(), LedgerPath: s.ledgerPath(),
-		PluginDirs: s.pluginDirs, Keys: keys, LookupEnv: a.LookupEnv, Log: log,
+		PluginDirs: s.pluginDirs, Keys: keys, LookupEnv: a.LookupEnv, Log: log, Version: version(),
 	}
 	devKey := ""
 	if cmd.Bool("dev") {

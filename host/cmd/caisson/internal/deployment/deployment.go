@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/ledger"
 	"github.com/caisson-run/caisson/plugins/exec"
+	"github.com/caisson-run/caisson/plugins/exec/mcp"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -38,6 +40,14 @@ type Options struct {
 	// LookupEnv is os.LookupEnv: secrets and fees are read through it.
 	LookupEnv func(string) (string, bool)
 	Log       hclog.Logger
+	// Version is told to clients that ask for it.
+	Version string
+}
+
+// Router takes the routes and answers them. *http.ServeMux is one.
+type Router interface {
+	host.Router
+	http.Handler
 }
 
 // defaultFee is the price of a run where the environment says nothing, in
@@ -91,7 +101,7 @@ func (d *Deployment) abandon(ctx context.Context) error {
 
 // Serve opens a deployment that answers on router. On failure nothing is left
 // running.
-func Serve(ctx context.Context, o Options, router host.Router) (_ *Deployment, err error) {
+func Serve(ctx context.Context, o Options, router Router) (_ *Deployment, err error) {
 	d := &Deployment{}
 	defer func() {
 		if err != nil {
@@ -124,7 +134,17 @@ func Serve(ctx context.Context, o Options, router host.Router) (_ *Deployment, e
 	if err := d.open(ctx, o, platform, o.sessions(store)); err != nil {
 		return nil, err
 	}
-	return d, d.Host.Mount(ctx, d.Exec.Entry())
+	if err := d.Host.Mount(ctx, d.Exec.Entry()); err != nil {
+		return nil, err
+	}
+	if !o.File.MCP.Enabled {
+		return d, nil
+	}
+	protocol, err := mcp.New(o.mcp(router))
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Host.Mount(ctx, protocol.Entry())
 }
 
 // Local opens a deployment for this process alone: no routes, no ledger, keys

@@ -3,12 +3,14 @@ package deployment
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/admission"
 	"github.com/caisson-run/caisson/host/config"
 	"github.com/caisson-run/caisson/plugins/exec"
+	"github.com/caisson-run/caisson/plugins/exec/mcp"
 )
 
 // admission reads the service keys and puts admission together. Keys that the
@@ -49,6 +51,17 @@ func (o Options) admission(d *Deployment, wallets admission.Wallets) (*admission
 		d.warnings = append(d.warnings, "no credential is configured: every request is answered 503; set "+config.KeyVariable+" and start again")
 	}
 	return admission.New(c)
+}
+
+// mcp is the protocol's part of the configuration; what tools ask for is answered by the
+// router, like everything else.
+func (o Options) mcp(router http.Handler) mcp.Options {
+	f := o.File
+	return mcp.Options{
+		Handler: router, Version: o.Version,
+		Hosts: f.MCP.Hosts, Sessions: int(f.MCP.Sessions), Idle: time.Duration(f.MCP.Idle),
+		OutputBytes: int(f.MCP.OutputBytes), BodyBytes: int64(f.Requests.MaxBytes),
+	}
 }
 
 // exec is the entry's part of the configuration; zero members are its defaults.

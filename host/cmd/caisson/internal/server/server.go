@@ -49,7 +49,7 @@ func Start(l net.Listener, log hclog.Logger) *Server {
 	base, cut := context.WithCancel(context.Background())
 	s := &Server{mux: http.NewServeMux(), methods: make(map[string]bool), log: log, cut: cut, done: make(chan struct{})}
 	s.http = &http.Server{
-		Handler:           http.HandlerFunc(s.serve),
+		Handler:           s,
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -102,7 +102,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.failure)
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers one request, of the listener or of this process.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inFlight.Add(1)
 	defer s.inFlight.Add(-1)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
