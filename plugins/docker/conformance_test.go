@@ -45,6 +45,33 @@ func TestConformancePlain(t *testing.T) {
 	backendtest.Run(t, h)
 }
 
+// TestCallsNeedTheAgent: without it a run that wants to make calls is refused before
+// anything runs.
+func TestCallsNeedTheAgent(t *testing.T) {
+	sameContainers(t, needEngine(t))
+	b := openBackend(t, t.TempDir(), false, nil)
+	defer closeBackend(t, b)
+	if err := b.OpenConfig(t.Context(), "plain", testConfig(t, map[string]any{"agent": "off"})); err != nil {
+		t.Fatal(err)
+	}
+	name := sessionName("calls")
+	sb, err := b.Create(t.Context(), backend.CreateSpec{Config: "plain", Session: name, Metadata: backend.Metadata{Session: name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Delete(context.Background(), sb.Ref); err != nil {
+			t.Error(err)
+		}
+	}()
+	spec := bash(sb.Ref, "echo ran")
+	spec.Control = true
+	l := &live{}
+	if _, err := b.Run(t.Context(), spec, l); backend.KindOf(err) != backend.KindUnsupported || l.started > 0 {
+		t.Errorf("err = %v, started %d times", err, l.started)
+	}
+}
+
 // TestConformance runs the kit with the agent, each way to speak to it, over the
 // boundary that hosts use: a subprocess.
 func TestConformance(t *testing.T) {

@@ -29,10 +29,11 @@
 // be read, then there is the end of the file, and what is written fails. Closing a
 // connection, or its writing half, withdraws the calls that are open on it.
 //
-// Of one run at most MaxOpen calls are open at once, whose inputs take at most
-// MaxHeld bytes, on at most MaxConns connections. Beyond that nothing more is read
-// until something is answered. Answers that a program does not fetch are kept up to
-// MaxKept bytes; further ones become errors.
+// Of one run at most MaxOpen calls are open at once, whose inputs take at most MaxHeld
+// bytes, on at most MaxConns connections. Beyond that nothing more is read or accepted
+// until there is room; the file of the WebAssembly sandbox cannot be opened then
+// (EAGAIN). Answers that a program does not fetch are kept up to MaxKept bytes; further
+// ones become errors.
 //
 // # Commands
 //

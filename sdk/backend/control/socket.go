@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ServeListener carries connections of a socket until ctx ends or the listener fails,
+// ServeListener carries connections of a socket, the next ones once there is room, until ctx ends or the listener fails,
 // then closes the listener and all connections and waits for what serves them. It
 // returns nil when ctx has ended. The caller sees to it that only the run's program can
 // connect.
@@ -39,15 +39,28 @@ func (r *Run) ServeListener(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 		}
-		c, err := r.Dial()
+		c, err := r.dialWhenFree(ctx)
 		if err != nil {
 			_ = socket.Close()
-			if errors.Is(err, ErrClosed) {
-				return nil
-			}
-			continue
+			return nil // the run is over
 		}
 		all.Go(func() { c.ServeSocket(ctx, socket) })
+	}
+}
+
+// dialWhenFree waits until a connection may be opened.
+func (r *Run) dialWhenFree(ctx context.Context) (*Conn, error) {
+	for {
+		_, changed := r.Suspended()
+		c, err := r.Dial()
+		if !errors.Is(err, ErrTooMany) {
+			return c, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 
