@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,38 @@ func TestDescribe(t *testing.T) {
 	} {
 		if !slices.Equal(c.d.Required, c.required) || !slices.Equal(c.d.Secret, c.secret) || !slices.Equal(c.d.Identity, c.identity) {
 			t.Errorf("required %v, secret %v, identity %v; want %v, %v, %v", c.d.Required, c.d.Secret, c.d.Identity, c.required, c.secret, c.identity)
+		}
+	}
+}
+
+// TestShipped: every backend that is shipped says which of its members decide whose
+// sandboxes a config reaches, or that none does.
+func TestShipped(t *testing.T) {
+	want := map[string][]string{
+		"wasm":   nil, // its sandboxes are in its own data directory
+		"docker": {"host"},
+		"e2b":    {"allow_private", "api_key", "api_url", "proxy_url", "sandbox_domain"},
+		"cube":   {"allow_private", "api_key", "api_url", "proxy_url", "sandbox_domain"},
+	}
+	files, err := filepath.Glob("../../plugins/*/plugin.yaml")
+	if err != nil || len(files) < len(want) {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := manifest.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind != manifest.KindBackend {
+			continue
+		}
+		identity, ok := want[m.Name]
+		if d := described(t, file); !ok || !slices.Equal(d.Identity, identity) {
+			t.Errorf("%s: identity %q, want %q", m.Name, d.Identity, identity)
 		}
 	}
 }
