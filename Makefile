@@ -86,7 +86,7 @@ generate: need-go ## write the generated code again
 	tools/generate.sh
 
 clean: ## remove what was built and installed here; data stays
-	rm -rf bin tools/node_modules $(NPM)/node_modules $(NPM)/*/node_modules $(NPM)/cpython $(CLIENTS:%=%/node_modules)
+	rm -rf bin tools/node_modules $(NPM)/node_modules $(NPM)/*/node_modules $(NPM)/cpython sdk/assemblyscript/node_modules $(CLIENTS:%=%/node_modules)
 
 ## Packages from npm ----------------------------------------------------------
 

@@ -52,3 +52,5 @@ if [ "$out" != . ]; then
 		}
 	done
 fi
+
+tools/assemblyscript.sh "$@"

@@ -9,11 +9,13 @@ import (
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
-// policies are the same policy in two languages.
+// policies are the same policy in two languages, in one of them with and without an
+// SDK.
 func policies(tb testing.TB) map[string]Spec {
 	return map[string]Spec{
-		"go":             {Name: "policy", Module: goGuest(tb, "policy"), WASI: true, Deterministic: true},
-		"assemblyscript": {Name: "as", Module: asGuest(tb), Imports: []string{"log"}},
+		"go":                 {Name: "policy", Module: goGuest(tb, "policy"), WASI: true, Deterministic: true},
+		"assemblyscript":     {Name: "as", Module: asGuest(tb), Imports: []string{"log"}},
+		"assemblyscript sdk": asSDK(tb),
 	}
 }
 
@@ -65,7 +67,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 	in := r.AppendJSON(nil)
 	for name, spec := range specs {
 		op := opEcho
-		if name == "go" {
+		if name == "go" || name == "assemblyscript sdk" {
 			op = OpAdmit
 		}
 		t.Run(name, func(t *testing.T) {
