@@ -138,12 +138,8 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	for _, t := range in.tools {
 		tools = append(tools, t.Name)
 	}
-	request := r.Header.Get(requestHeader)
-	if len(request) > maxRequestID {
-		request = "" // nobody can cancel by that
-	}
 	slot := place.hand()
-	prog, err := d.programs.Begin(programOwner(p), request, tools, slot)
+	prog, err := d.programs.Begin(programOwner(p), requestName(r), tools, slot)
 	if err != nil {
 		return programRefusal(err)
 	}
@@ -163,6 +159,15 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	return d.answerProgram(r, out, prog, nil, alive)
 }
 
+// requestName is what the caller may cancel the request by; empty where that is nothing.
+func requestName(r *http.Request) string {
+	name := r.Header.Get(requestHeader)
+	if len(name) > maxRequestID {
+		return ""
+	}
+	return name
+}
+
 // runProgram is the whole life of a program. A panic ends it and not the process.
 func (d *door) runProgram(ctx context.Context, c *call) (o outcome) {
 	defer func() {
@@ -177,7 +182,7 @@ func (d *door) runProgram(ctx context.Context, c *call) (o outcome) {
 
 // continueProgram answers a continuation.
 func (d *door) continueProgram(w http.ResponseWriter, r *http.Request, p host.Principal, place *borrowed, body *programmatic.Body) error {
-	cont, err := d.programs.Continue(programOwner(p), body.Token, body.Results)
+	cont, err := d.programs.Continue(programOwner(p), requestName(r), body.Token, body.Results)
 	if err != nil {
 		return programRefusal(err)
 	}

@@ -213,6 +213,25 @@ func TestProgramsAreCanceled(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	r.alive(0, 0)
+	// A continuation has a name of its own.
+	s = into[said](t, named(rich, "r4", `one '{"city":"a"}'; sleep 30`), 200)
+	go func() {
+		q := r.request("POST", rich, programPath, jsonBody(obj{"continuation_token": s.ContinuationToken, "tool_results": []obj{ok(s.ToolCalls[0].ID, 1)}}))
+		q.Header.Set("X-LibreChat-Code-Request-ID", "r5")
+		done <- r.do(q)
+	}()
+	r.alive(1, 0)
+	cancel(rich, "r5")
+	if a := <-done; a.status != 503 && !strings.Contains(string(a.body), `"error"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	r.alive(0, 0)
+	s = into[said](t, named(rich, "r6", `one '{"city":"a"}'; sleep 30`), 200)
+	cancel(rich, "r7")
+	q := r.request("POST", rich, programPath, jsonBody(obj{"continuation_token": s.ContinuationToken, "tool_results": []obj{ok(s.ToolCalls[0].ID, 1)}}))
+	q.Header.Set("X-LibreChat-Code-Request-ID", "r7")
+	into[obj](t, r.do(q), 503)
+	r.alive(0, 0)
 	// Nonsense.
 	for _, body := range []any{obj{}, obj{"request_id": ""}, obj{"request_id": 7}, obj{"request_id": strings.Repeat("x", 129)}, []any{}} {
 		into[obj](t, r.post(rich, programPath+"/cancel", body), 400)

@@ -55,6 +55,34 @@ const operations = {
     return (await Promise.allSettled(calls)).map(({ value, reason }) => ({ ...value, error: reason && String(reason.message ?? reason) }));
   },
 
+  // One program that calls tools, which are played here: they give their input back, and
+  // one of them always fails.
+  async program(r) {
+    const client = await load(r.client);
+    const create = r.bash ? client.createBashProgrammaticToolCallingTool : client.createProgrammaticToolCallingTool;
+    const tool = create({ baseUrl: base, ...auth(r.key) });
+    const calls = [];
+    let running = 0, together = 0;
+    const invoke = (name) => async (input) => {
+      together = Math.max(together, ++running);
+      await new Promise((done) => setTimeout(done, r.slow ?? 20));
+      running--;
+      calls.push(name);
+      if (name === 'broken') throw new Error('nothing works');
+      return { tool: name, ...input };
+    };
+    const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
+    const names = r.tools;
+    const toolCall = {
+      id: 'call_1', name: tool.name, args: r.args, ...r.extra,
+      toolDefs: names.map((name) => ({ name, description: `the tool ${name}`, parameters: schema })),
+      toolMap: new Map(names.map((name) => [name, { name, schema, invoke: invoke(name) }])),
+    };
+    const signal = r.abortAfter ? AbortSignal.timeout(r.abortAfter) : undefined;
+    const message = await tool.invoke({ type: 'tool_call', ...toolCall }, { toolCall, signal });
+    return { content: message.content, artifact: message.artifact, calls, together };
+  },
+
   // One call through the client's own tool node, which remembers sessions.
   async turn(r) {
     const { ToolNode, AIMessage } = await load(r.client);

@@ -71,7 +71,7 @@ func (x Result) reply() backend.ControlReply {
 func (r *Registry[R]) Check(owner Owner, token string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.tokens[token]; p == nil || p.request.owner != owner {
+	if p := r.tokens[token]; p == nil || p.owner != owner {
 		return ErrNotFound
 	}
 	return nil
@@ -96,9 +96,10 @@ type delivery struct {
 }
 
 // Continue accepts results for the round of token. The same results again are answered
-// with the same reply; of a round, only some of the calls may be answered. The errors are
-// ErrNotFound, ErrInFlight, ErrAnswered and *ResultError.
-func (r *Registry[R]) Continue(owner Owner, token string, results []Result) (*Continuation[R], error) {
+// with the same reply; of a round, only some of the calls may be answered. requestID is
+// what a cancellation may name from now on, beside earlier ones. The errors are
+// ErrNotFound, ErrInFlight, ErrAnswered, ErrCanceled and *ResultError.
+func (r *Registry[R]) Continue(owner Owner, requestID, token string, results []Result) (*Continuation[R], error) {
 	each := make([]digest, len(results))
 	for i, x := range results {
 		each[i] = x.digest()
@@ -107,7 +108,7 @@ func (r *Registry[R]) Continue(owner Owner, token string, results []Result) (*Co
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.tokens[token]
-	if p == nil || p.request.owner != owner {
+	if p == nil || p.owner != owner {
 		return nil, ErrNotFound
 	}
 	if token != p.token {
@@ -120,6 +121,12 @@ func (r *Registry[R]) Continue(owner Owner, token string, results []Result) (*Co
 	if err != nil {
 		return nil, err
 	}
+	q := request{owner, requestID}
+	if requestID != "" && r.canceled.take(q) {
+		p.stop(ErrCanceled)
+		return nil, ErrCanceled
+	}
+	p.answers(q)
 	p.disarm()
 	if p.state == suspended {
 		p.state = resuming

@@ -7,13 +7,14 @@ import (
 
 // Program is one program from its first request to its end. Begin makes it.
 type Program[R any] struct {
-	r       *Registry[R]
-	request request
-	tools   map[string]bool
-	cancel  context.CancelCauseFunc
+	r      *Registry[R]
+	owner  Owner
+	tools  map[string]bool
+	cancel context.CancelCauseFunc
 
 	// The registry's mutex guards what follows.
-	state state
+	state    state
+	requests []request // those that are about it, named by its caller
 	// stopped is why the program is being ended; nil while it is not.
 	stopped error
 	slot    Slot // what it holds unless it is suspended or over

@@ -2,6 +2,7 @@ package programmatic
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
@@ -69,7 +70,7 @@ func (r *Registry[R]) begin(owner Owner, requestID string, tools []string, slot 
 		return nil, &FullError{Live: r.tenants[owner.Tenant]}
 	}
 	p := &Program[R]{
-		r: r, request: q, slot: slot,
+		r: r, owner: owner, slot: slot,
 		tools: make(map[string]bool, len(tools)), spent: make(map[string]digest),
 		event: make(chan Event[R], 1),
 	}
@@ -78,27 +79,36 @@ func (r *Registry[R]) begin(owner Owner, requestID string, tools []string, slot 
 	}
 	r.live[p] = struct{}{}
 	r.tenants[owner.Tenant]++
-	if requestID != "" {
-		if r.requests[q] == nil {
-			r.requests[q] = make(map[*Program[R]]struct{})
-		}
-		r.requests[q][p] = struct{}{}
-	}
+	p.answers(q)
 	return p, nil
+}
+
+// answers notes that q, too, is about the program. mu is held.
+func (p *Program[R]) answers(q request) {
+	if q.id == "" {
+		return
+	}
+	if p.r.requests[q] == nil {
+		p.r.requests[q] = make(map[*Program[R]]struct{})
+	}
+	p.r.requests[q][p] = struct{}{}
+	p.requests = append(p.requests, q)
 }
 
 // ended takes a program out of those that live. mu is held.
 func (r *Registry[R]) ended(p *Program[R]) {
 	delete(r.live, p)
-	tenant := p.request.owner.Tenant
+	tenant := p.owner.Tenant
 	if r.tenants[tenant]--; r.tenants[tenant] == 0 {
 		delete(r.tenants, tenant)
 	}
-	if q := r.requests[p.request]; q != nil {
-		if delete(q, p); len(q) == 0 {
-			delete(r.requests, p.request)
+	for _, q := range p.requests {
+		m := r.requests[q]
+		if delete(m, p); len(m) == 0 {
+			delete(r.requests, q)
 		}
 	}
+	p.requests = nil
 	r.settle()
 }
 
@@ -141,7 +151,7 @@ func (r *Registry[R]) unkeep(p *Program[R]) {
 	p.forget()
 }
 
-// Cancel ends the programs of that request, or its program once it begins. It tells
+// Cancel ends the programs of that request, or its program once it comes. It tells
 // nobody whether there was one.
 func (r *Registry[R]) Cancel(owner Owner, requestID string) {
 	r.mu.Lock()
@@ -153,7 +163,7 @@ func (r *Registry[R]) Cancel(owner Owner, requestID string) {
 		}
 		return
 	}
-	for p := range r.requests[q] {
+	for p := range maps.Clone(r.requests[q]) {
 		p.stop(ErrCanceled)
 	}
 }
