@@ -77,6 +77,10 @@ var rootKeys = []key{
 		d.m.StartTimeout = d.duration(n, 100*time.Millisecond, 5*time.Minute)
 	}},
 
+	{"reattach", backends, false, func(d *decoder, n *node) {
+		d.m.Reattach = d.duration(n, time.Second, time.Hour)
+	}},
+
 	{"abi", modules, false, func(d *decoder, n *node) {
 		d.m.ABI = ABI(d.choice(n, string(ABIv1), string(ABIOPA)))
 	}},

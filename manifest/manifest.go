@@ -93,6 +93,10 @@ type Manifest struct {
 	// StateSchema lists the versions of on-provider state that a backend can
 	// serve, newest first.
 	StateSchema []string
+	// Reattach is how long a backend's process lives on when its host dies, so that the
+	// next host can adopt it with the sandboxes that live in it; zero means that it ends
+	// with its host.
+	Reattach time.Duration
 	// StartTimeout bounds a process from launch to readiness.
 	StartTimeout time.Duration
 

@@ -42,6 +42,7 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 		Hooks         []string        `json:"hooks,omitempty"`
 		StateSchema   []string        `json:"state_schema,omitempty"`
 		StartTimeout  string          `json:"start_timeout,omitempty"`
+		Reattach      string          `json:"reattach,omitempty"`
 	}{
 		m.Schema, m.Name, m.Version, m.Kind, m.Runtime, m.Protocol, m.Path, m.SHA256,
 		m.Description, m.Licence, m.Env, m.Config,
@@ -49,10 +50,13 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 			m.Limits.Memory, "", m.Limits.Instances, m.Limits.Fuel,
 			m.Limits.InputBytes, m.Limits.OutputBytes,
 		},
-		m.Imports, m.Capabilities, m.ABI, m.WASI, m.Deterministic, m.Needs, m.Hooks, m.StateSchema, "",
+		m.Imports, m.Capabilities, m.ABI, m.WASI, m.Deterministic, m.Needs, m.Hooks, m.StateSchema, "", "",
 	}
 	if m.Limits.Timeout != 0 {
 		out.Limits.Timeout = formatDuration(m.Limits.Timeout)
+	}
+	if m.Reattach != 0 {
+		out.Reattach = formatDuration(m.Reattach)
 	}
 	if m.StartTimeout != 0 {
 		out.StartTimeout = formatDuration(m.StartTimeout)

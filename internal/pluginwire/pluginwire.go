@@ -23,6 +23,9 @@ const (
 const (
 	// EnvHostPID is the process that the plugin must not outlive.
 	EnvHostPID = "CAISSON_PLUGIN_HOST_PID"
+	// EnvKeep, in its place, is how long the plugin lives on without a connection, as
+	// time.ParseDuration reads it: another host may adopt it.
+	EnvKeep = "CAISSON_PLUGIN_KEEP"
 	// EnvLogLevel is the level below which the host drops log lines.
 	EnvLogLevel = "CAISSON_PLUGIN_LOG_LEVEL"
 )

@@ -28,6 +28,9 @@ type child struct {
 	reaped bool // its number may be another's by now
 	byUs   bool // ended by a signal of ours
 	state  *os.ProcessState
+	// adopted processes are not our children: nobody tells us their status.
+	adopted bool
+	pidfd   *os.File // of an adopted process
 }
 
 // Exit says how a process ended.
@@ -37,7 +40,7 @@ type Exit struct {
 	// Signal is its name, empty when there was none.
 	Signal string
 
-	byUs bool
+	byUs, adopted bool
 }
 
 // byItself reports whether it was not we who ended the process.
@@ -47,6 +50,8 @@ func (e Exit) byItself() bool {
 
 func (e Exit) String() string {
 	switch {
+	case e.adopted:
+		return "ended, with a status that is not known: another host had started it"
 	case e.Signal == syscall.SIGKILL.String() && !e.byUs:
 		return "ended by signal killed: perhaps it ran out of memory"
 	case e.Signal != "":
@@ -57,8 +62,9 @@ func (e Exit) String() string {
 }
 
 // spawn starts cmd in a process group of its own. What it writes goes to stdout
-// and stderr, which are closed after its end.
-func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser) (*child, error) {
+// and stderr, which are closed after its end. A kept process writes into its log
+// instead, from which stderr is fed.
+func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser, kept *keptLog) (*child, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -76,7 +82,10 @@ func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser) (*child, e
 	}
 	defer errW.Close()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = null, outW, errW
-	prepare(cmd, bin)
+	prepare(cmd, bin, kept != nil)
+	if kept != nil {
+		cmd.Stderr = kept.file
+	}
 
 	c := &child{exited: make(chan struct{}), dead: make(chan struct{})}
 	started := make(chan error)
@@ -89,12 +98,19 @@ func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser) (*child, e
 		return nil, err
 	}
 	var readers sync.WaitGroup
-	for r, w := range map[*os.File]io.WriteCloser{outR: stdout, errR: stderr} {
+	pipes := map[*os.File]io.WriteCloser{outR: stdout, errR: stderr}
+	if kept != nil {
+		pipes[errR] = nothing{}
+	}
+	for r, w := range pipes {
 		readers.Go(func() {
 			_, _ = io.Copy(w, r)
 			_ = w.Close()
 			_ = r.Close()
 		})
+	}
+	if kept != nil {
+		readers.Go(func() { kept.follow(c.dead, stderr) })
 	}
 	go func() {
 		<-c.dead
@@ -107,6 +123,12 @@ func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser) (*child, e
 	}()
 	return c, nil
 }
+
+// nothing takes what nobody writes.
+type nothing struct{}
+
+func (nothing) Write(p []byte) (int, error) { return len(p), nil }
+func (nothing) Close() error                { return nil }
 
 // signal sends sig to the process group, unless it is over.
 func (c *child) signal(sig syscall.Signal) {
@@ -135,7 +157,7 @@ func (c *child) kill() { c.signal(syscall.SIGKILL) }
 func (c *child) exit() Exit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := Exit{Code: -1, byUs: c.byUs}
+	e := Exit{Code: -1, byUs: c.byUs, adopted: c.adopted}
 	if c.state == nil {
 		return e
 	}

@@ -15,9 +15,12 @@ import (
 )
 
 // prepare makes cmd execute the open file, in a process group of its own that
-// dies with this process.
-func prepare(cmd *exec.Cmd, bin *binary) {
+// dies with this process, unless it is kept.
+func prepare(cmd *exec.Cmd, bin *binary, kept bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if kept {
+		cmd.SysProcAttr.Pdeathsig = 0
+	}
 	if bin.script {
 		// The interpreter opens the file again: it has to inherit the descriptor.
 		cmd.ExtraFiles = []*os.File{bin.file}
@@ -87,7 +90,7 @@ func checkPeer(conn *net.UnixConn, pid int) error {
 	if credErr != nil {
 		return fmt.Errorf("peer credentials: %w", credErr)
 	}
-	if int(cred.Pid) != pid {
+	if int(cred.Pid) != pid || int(cred.Uid) != os.Geteuid() {
 		return errors.New("another process than the plugin listens on its socket")
 	}
 	return nil

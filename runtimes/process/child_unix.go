@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-func prepare(cmd *exec.Cmd, _ *binary) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func prepare(cmd *exec.Cmd, _ *binary, _ bool) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }

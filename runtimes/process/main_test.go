@@ -61,6 +61,8 @@ func TestMain(m *testing.M) {
 		hang()
 	case "host":
 		hostTest(arg)
+	case "keeper":
+		keeperTest(arg)
 	case "descendant":
 		hang()
 	}

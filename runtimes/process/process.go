@@ -63,12 +63,14 @@ type Spec struct {
 	// Observe is told of every call that is over, from many goroutines; nil tells
 	// nobody. Calls wait for it: it must be quick.
 	Observe func(Call)
+	// Keep lets the process live on when its host dies; the zero value does not.
+	Keep Keep
 }
 
 // reserved are variables that an allow-list must not set.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, "PLUGIN_") || slices.Contains([]string{
-		pluginwire.Handshake().MagicCookieKey, pluginwire.EnvHostPID, pluginwire.EnvLogLevel,
+		pluginwire.Handshake().MagicCookieKey, pluginwire.EnvHostPID, pluginwire.EnvKeep, pluginwire.EnvLogLevel,
 	}, name)
 }
 
@@ -88,7 +90,7 @@ func (s *Spec) check() error {
 	if s.StartTimeout < 0 {
 		return errors.New("start timeout is negative")
 	}
-	return nil
+	return s.Keep.check()
 }
 
 // Process is one running plugin. All methods are safe for concurrent use.
@@ -100,6 +102,7 @@ type Process struct {
 	conn    *grpc.ClientConn
 	backend backend.Backend
 	sockets *socketDir
+	kept    *kept // nil unless it may outlive its host
 
 	stopping chan struct{} // closed by the first Stop
 	stopOnce sync.Once
@@ -138,7 +141,11 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	defer bin.close()
-	sockets, err := makeSocketDir(spec.SocketRoot)
+	root, prefix := spec.SocketRoot, socketPrefix
+	if spec.Keep.For > 0 {
+		root, prefix = "", keptPrefix // what the host has is swept when it dies
+	}
+	sockets, err := makeSocketDir(root, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +156,13 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 		stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	run := &launch{spec: spec, bin: bin, sockets: sockets, logs: p.logs}
+	if spec.Keep.For > 0 {
+		if p.kept, err = beginKept(spec, bin); err != nil {
+			p.release()
+			return nil, err
+		}
+		run.kept = p.kept.log
+	}
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  pluginwire.Handshake(),
 		Plugins:          pluginwire.Plugins(),
@@ -163,6 +177,9 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 	p.child = run.started()
 	if err == nil {
 		err = p.connect(ctx, run)
+	}
+	if err == nil && p.kept != nil {
+		err = p.kept.write(p.child.pid, run.shake.address(), sockets)
 	}
 	if err != nil {
 		if p.child != nil {

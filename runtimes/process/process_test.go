@@ -371,7 +371,7 @@ func TestSwappedPathDoesNotWin(t *testing.T) {
 	cmd := exec.Command(path)
 	cmd.Env = []string{modeEnv + "=exit"}
 	var out logBuffer
-	c, err := spawn(cmd, bin, newSplitter(func(l string) { out.Write([]byte(l)) }), newSplitter(func(string) {}))
+	c, err := spawn(cmd, bin, newSplitter(func(l string) { out.Write([]byte(l)) }), newSplitter(func(string) {}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ type launch struct {
 	bin     *binary
 	sockets *socketDir
 	logs    *bridge
+	kept    *keptLog // of a kept process, else nil
 	cmd     *exec.Cmd
 
 	shake *handshake
@@ -59,9 +60,17 @@ func (r *launch) environment(fromGoPlugin []string) []string {
 	}
 	return append(env,
 		"PLUGIN_UNIX_SOCKET_DIR="+r.sockets.path,
-		pluginwire.EnvHostPID+"="+strconv.Itoa(os.Getpid()),
+		r.life(),
 		pluginwire.EnvLogLevel+"="+level.String(),
 	)
+}
+
+// life is the variable that says how long the process lives.
+func (r *launch) life() string {
+	if r.kept != nil {
+		return pluginwire.EnvKeep + "=" + r.spec.Keep.For.String()
+	}
+	return pluginwire.EnvHostPID + "=" + strconv.Itoa(os.Getpid())
 }
 
 func (r *launch) start(ctx context.Context) error {
@@ -74,7 +83,7 @@ func (r *launch) start(ctx context.Context) error {
 		return errors.New("canceled")
 	}
 	r.shake = newHandshake(r.sockets.check, r.logs)
-	c, err := spawn(r.cmd, r.bin, r.shake, r.logs.writer())
+	c, err := spawn(r.cmd, r.bin, r.shake, r.logs.writer(), r.kept)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// The file itself is open: what is missing is what would load it.

@@ -15,8 +15,15 @@ type socketDir struct{ path string }
 // The longest names that os.MkdirTemp and go-plugin choose: a prefix and a
 // 32-bit number.
 const (
-	dirName    = "p4294967295"
-	socketName = "plugin4294967295"
+	longestNumber = "4294967295"
+	socketName    = "plugin" + longestNumber
+)
+
+// Prefixes of socket directories. Those of kept processes lie beside those of other
+// programs.
+const (
+	socketPrefix = "p"
+	keptPrefix   = "caisson-k"
 )
 
 // maxSocketPath is sun_path less its terminator.
@@ -27,7 +34,7 @@ func maxSocketPath() int {
 	return 103
 }
 
-func makeSocketDir(root string) (*socketDir, error) {
+func makeSocketDir(root, prefix string) (*socketDir, error) {
 	if root == "" {
 		root = os.TempDir()
 	}
@@ -35,12 +42,12 @@ func makeSocketDir(root string) (*socketDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket directory: %w", err)
 	}
-	longest := filepath.Join(root, dirName, socketName)
+	longest := filepath.Join(root, prefix+longestNumber, socketName)
 	if limit := maxSocketPath(); len(longest) > limit {
 		return nil, fmt.Errorf("socket directory: sockets below %s would have paths of %d bytes, and the system allows %d: choose a directory with a path of at most %d bytes",
 			root, len(longest), limit, limit-(len(longest)-len(root)))
 	}
-	path, err := os.MkdirTemp(root, "p")
+	path, err := os.MkdirTemp(root, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("socket directory: %w", err)
 	}

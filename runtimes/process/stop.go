@@ -100,6 +100,7 @@ func (p *Process) release() {
 		_ = p.conn.Close()
 	}
 	p.sockets.remove()
+	p.kept.remove()
 	p.logs.close()
 }
 

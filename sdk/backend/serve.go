@@ -45,7 +45,8 @@ const (
 //
 // log writes JSON lines to stderr, which the host bridges into its own log.
 // From here on whatever writes to standard output writes there too. The process
-// ends with its host, even when that is killed. A panic in a call of the backend
+// ends with its host, even when that is killed, unless the manifest has it wait for
+// another for a while. A panic in a call of the backend
 // becomes an error; one in a goroutine of its own ends the process, as always.
 //
 // When the backend cannot be served, a capability without its interface
@@ -87,6 +88,16 @@ func serve(open func(context.Context, hclog.Logger) (Backend, error)) error {
 		return err
 	}
 
+	keep, err := keptTime()
+	if err != nil {
+		log.Error("cannot serve the backend", "error", err)
+		return err
+	}
+	if keep > 0 { // its host may not be there to do so
+		defer os.RemoveAll(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+	}
+	hosts := &attendance{}
+
 	served := false
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: pluginwire.Handshake(),
@@ -94,8 +105,11 @@ func serve(open func(context.Context, hclog.Logger) (Backend, error)) error {
 		Logger:          log.Named("go-plugin"),
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			served = true
-			s := newServer(b, info, log, append(opts, stdio.restoreOption()...))
+			s := newServer(b, info, log, append(append(opts, stdio.restoreOption()...), grpc.StatsHandler(hosts)))
 			go stopOnSignal(ctx, s)
+			if keep > 0 {
+				go hosts.stopUnattended(ctx, keep, log, s.GracefulStop)
+			}
 			return s
 		},
 	})
