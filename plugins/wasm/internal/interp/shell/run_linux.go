@@ -64,7 +64,8 @@ func (s *Interpreter) Run(ctx context.Context, r *guest.Run) (guest.Result, erro
 		PeakMemoryBytes: max(int64(ru.Maxrss)<<10, programs.peak),
 		OutputErr:       t.err,
 	}
-	if exited && code >= 0 {
+	// A script whose time is over may end by itself, since its programs were ended first.
+	if exited && code >= 0 && ctx.Err() == nil {
 		return res, nil
 	}
 	res = ended(ctx, res, p.State(), cpu, t.crash)
