@@ -70,7 +70,7 @@ func (r *rig) post(key, path string, v any) answer {
 type obj = map[string]any
 
 // into decodes an answer that must have a status.
-func into[T any](t *testing.T, a answer, status int) T {
+func into[T any](t testing.TB, a answer, status int) T {
 	t.Helper()
 	var v T
 	if a.status != status {
@@ -97,7 +97,7 @@ func (r *rig) exec(key, code string, more ...obj) CodeResult {
 // field is one part of a form: a file when it has a file name.
 type field struct{ name, filename, value string }
 
-func form(t *testing.T, parts ...field) (io.Reader, string) {
+func form(t testing.TB, parts ...field) (io.Reader, string) {
 	t.Helper()
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // what needs plugins is played: targets, the language table, policies.
 type rig struct {
 	*Interpreter
-	t        *testing.T
+	t        testing.TB
 	shells   *shells
 	sessions *minted.Sessions
 	keys     *identity.Keys
@@ -113,13 +113,13 @@ const (
 	rich    = "rich"    // with money
 )
 
-func newRig(t *testing.T, adjust ...func(*Options)) *rig {
+func newRig(t testing.TB, adjust ...func(*Options)) *rig {
 	t.Helper()
 	return newRigWith(t, func(*rig) {}, adjust...)
 }
 
 // newRigWith is newRig with a rig that was changed before it opens.
-func newRigWith(t *testing.T, change func(*rig), adjust ...func(*Options)) *rig {
+func newRigWith(t testing.TB, change func(*rig), adjust ...func(*Options)) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, clock: &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, log: new(logged),

@@ -212,7 +212,7 @@ func (r *rig) write(session, name, content string) {
 }
 
 // leftovers fails the test when something half done is on the disk.
-func (s *shells) leftovers(t *testing.T) {
+func (s *shells) leftovers(t testing.TB) {
 	t.Helper()
 	err := filepath.WalkDir(s.root, func(p string, _ fs.DirEntry, err error) error {
 		if filepath.Base(filepath.Dir(p)) == "stage" {
