@@ -65,6 +65,8 @@ type Host struct {
 	closed  sync.Once
 	closing error
 
+	unmeasure func()
+
 	mu     sync.Mutex
 	mounts []*Mounting
 }
@@ -108,6 +110,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	if err := h.openSessions(ctx, clock); err != nil {
 		return nil, err
 	}
+	h.unmeasure = h.Telemetry().AddPlugins(h.measurePlugins)
 	return h, nil
 }
 
@@ -210,6 +213,9 @@ func (h *Host) Close(ctx context.Context) error {
 		var errs []error
 		for _, m := range slices.Backward(mounts) {
 			errs = append(errs, m.close(ctx))
+		}
+		if h.unmeasure != nil {
+			h.unmeasure()
 		}
 		h.end()
 		h.tasks.Wait()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/policy"
@@ -85,7 +86,13 @@ func (h *Host) Admit(ctx context.Context, r policy.Request) (Ruling, error) {
 	chain := ref.Value().policies
 	chain = chain.at(manifest.HookAdmit)
 	d := Decision{At: time.Now(), Hook: manifest.HookAdmit, Request: r, Rulings: make([]PolicyRuling, 0, len(chain))}
-	ruling, err := chain.admit(ctx, r, &d, h.log)
+	if h.Telemetry() != nil {
+		d.took = make([]time.Duration, 0, len(chain))
+	}
+	pctx, phase := h.Telemetry().Phase(ctx, telemetry.PhasePolicy)
+	ruling, err := chain.admit(pctx, r, &d, h.log)
+	phase.End(err)
+	h.judged(&d)
 	if ctx.Err() == nil && len(chain) > 0 {
 		d.Allowed = err == nil
 		h.decisions.record(&d)
@@ -96,11 +103,13 @@ func (h *Host) Admit(ctx context.Context, r policy.Request) (Ruling, error) {
 func (chain policies) admit(ctx context.Context, r policy.Request, d *Decision, log hclog.Logger) (Ruling, error) {
 	var out Ruling
 	for _, p := range chain {
+		began := time.Now()
 		v, err := p.ask(ctx, r)
 		if err != nil && ctx.Err() != nil {
 			return Ruling{}, ctx.Err()
 		}
 		d.add(p, r.Limits, v, err)
+		d.timed(began)
 		enforced := p.mode == PolicyDeny || p.mode == ""
 		switch {
 		case err != nil && (p.failOpen || !enforced):

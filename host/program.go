@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
@@ -26,6 +27,8 @@ type program struct {
 	log     hclog.Logger
 	now     func() time.Time // of what configs offer
 
+	telemetry *telemetry.Telemetry
+
 	calls    calls
 	info     atomic.Pointer[backend.Info] // what its last process said that it is
 	owned    owned                        // while versions stay beside it
@@ -39,7 +42,7 @@ func (h *Host) newProgram(f found, configs []BackendConfig) (*program, error) {
 	if _, err := f.m.Negotiate(backendProtocols); err != nil {
 		return nil, err
 	}
-	p := &program{found: f, log: h.log.Named(f.m.Name), now: h.o.Now, settings: h.o.supervision}
+	p := &program{found: f, log: h.log.Named(f.m.Name), now: h.o.Now, settings: h.o.supervision, telemetry: h.Telemetry()}
 	p.settings.StopTimeout = stopTimeout
 	complete, err := completeConfigs(f, configs)
 	if err != nil {
@@ -119,7 +122,7 @@ func (p *program) start() {
 	p.sup = supervise.New(supervise.Options[*unit]{
 		Name: p.found.m.Name, Launch: p.launch, Log: p.log,
 		Check:    func(ctx context.Context, u *unit) (supervise.Health, error) { return u.health(ctx) },
-		Settings: p.settings,
+		Settings: p.settings, Changed: p.changed,
 	})
 }
 

@@ -46,7 +46,8 @@ func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err 
 // is one (backendconfig.ErrInUse); it is cordoned while that is looked at and until the
 // change is in force, so that no replica makes a sandbox there meanwhile.
 // Clocks stay as they were. It returns what changed, one sentence each.
-func (h *Host) Reconfigure(ctx context.Context, c Config) ([]string, error) {
+func (h *Host) Reconfigure(ctx context.Context, c Config) (changes []string, err error) {
+	defer func() { h.reconfigured(changes, err) }()
 	ctx, done, err := h.change(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reconfigure: %w", err)

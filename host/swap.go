@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/handoff"
 )
@@ -126,6 +127,9 @@ func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 	}
 	h.log.Info("plugin swap", "plugin", name, "outcome", report.Outcome, "reason", report.Reason,
 		"from", report.From.Version, "to", report.To.Version, "drain", report.Drain)
+	h.Telemetry().Swapped(telemetry.Event{
+		Plugin: name, From: report.From.Version, To: report.To.Version, Outcome: string(report.Outcome), Cause: report.Reason,
+	}, report.Drain)
 	return report, nil
 }
 

@@ -105,7 +105,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 		SocketRoot:   p.sockets,
 		StartTimeout: timeout,
 		Log:          p.log,
-		Observe:      p.calls.observe,
+		Observe:      p.observe,
 	})
 	if err != nil {
 		return nil, err

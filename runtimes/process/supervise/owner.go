@@ -262,4 +262,7 @@ func (o *owner[U]) set(change func(*View)) {
 	change(&next.View)
 	o.s.view.Store(next)
 	close(old.next)
+	if o.s.o.Changed != nil && old.State != next.State {
+		o.s.o.Changed(old.View, next.View)
+	}
 }

@@ -21,6 +21,9 @@ type Options[U Unit] struct {
 	Check func(ctx context.Context, u U) (Health, error)
 	Settings
 	Log hclog.Logger
+	// Changed is told of every new state, by the goroutine that owns the program: it
+	// must not block. Nil is fine.
+	Changed func(before, now View)
 	// Jitter returns numbers in [0, 1); nil means a random source.
 	Jitter func() float64
 }
