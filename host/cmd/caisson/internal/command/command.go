@@ -89,7 +89,7 @@ func (a *app) root() *cli.Command {
 			"   CAISSON_SECRET       the deployment secret, or several separated by commas,\n" +
 			"                        the newest first; without it, DATA/secret is used",
 		Commands: []*cli.Command{
-			a.serveCommand(), a.runCommand(), a.pluginCommand(), a.reloadCommand(), a.policyCommand(), a.doctorCommand(), a.sessionCommand(), a.ledgerCommand(), a.versionCommand(),
+			a.serveCommand(), a.runCommand(), a.filesCommand(), a.mcpCommand(), a.pluginCommand(), a.reloadCommand(), a.policyCommand(), a.doctorCommand(), a.sessionCommand(), a.ledgerCommand(), a.versionCommand(),
 		},
 		HideVersion: true,
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version", Local: true}},

@@ -8,15 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/caisson-run/caisson/host/cmd/caisson/internal/artifacts"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/deployment"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/plugins/exec"
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/client"
 	"github.com/urfave/cli/v3"
 )
 
@@ -42,12 +40,15 @@ func (a *app) runCommand() *cli.Command {
 			"process: no server is needed or disturbed. Its output is printed as it was, its exit\n" +
 			"code becomes that of this command (124 for a run out of time), and changed files are\n" +
 			"saved; hidden ones only where --out is given. Of the data directory only its cache\n" +
-			"is used; without --data and a data directory, one of the user's.",
+			"is used; without --data and a data directory, one of the user's.\n\n" +
+			"With --url, or " + urlVariable + " in the environment, a server runs it.\n" + remoteHelp,
 		Flags: commonFlags(append([]cli.Flag{
 			&cli.StringFlag{Name: "lang", Usage: "the `LANGUAGE` (default: what the extension of FILE says)"},
 			&cli.StringSliceFlag{Name: "file", Usage: "put a copy of `PATH` beside the program, as NAME with PATH=NAME; may be repeated"},
 			&cli.StringFlag{Name: "out", Usage: "save changed files in `DIR`", Value: "."},
 			&cli.BoolFlag{Name: "force", Usage: "replace files that exist"},
+			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON in the place of the output"},
+			&cli.StringFlag{Name: "url", Usage: "have the server at `URL` run it"},
 			&cli.DurationFlag{Name: "timeout", Usage: "stop the program after `DURATION` (default and maximum: see doctor)"},
 		}, logFlags("error")...)...),
 		StopOnNthArg: &stop,
@@ -85,10 +86,6 @@ func (a *app) run(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return usagef(cmd, "%w", err)
 	}
-	s, err := a.settings(cmd)
-	if err != nil {
-		return err
-	}
 	log, err := a.logger(cmd)
 	if err != nil {
 		return err
@@ -99,7 +96,15 @@ func (a *app) run(ctx context.Context, cmd *cli.Command) error {
 	}
 	inputs, err := inputFiles(cmd.StringSlice("file"))
 	if err != nil {
-		return usagef(cmd, "%w", err)
+		return usagef(cmd, "--file: %w", err)
+	}
+	timeout := cmd.Duration("timeout").Milliseconds()
+	if a.address(cmd) != "" {
+		return a.runRemote(ctx, cmd, client.Run{Lang: lang, Code: code, Args: cmd.Args().Tail(), Timeout: timeout}, inputs)
+	}
+	s, err := a.settings(cmd)
+	if err != nil {
+		return err
 	}
 	ctx, _, release := a.signals(ctx, log)
 	defer release()
@@ -109,9 +114,12 @@ func (a *app) run(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	r := runner{app: a, d: d, ctx: ctx, backend: s.DefaultBackend, out: cmd.String("out"), chosen: cmd.IsSet("out"), force: cmd.Bool("force")}
+	r := runner{
+		saver: saver{app: a, out: cmd.String("out"), chosen: cmd.IsSet("out"), force: cmd.Bool("force")},
+		cmd:   cmd, d: d, ctx: ctx, backend: s.DefaultBackend,
+	}
 	exit, err := r.run(&exec.CodeRun{
-		Lang: lang, Code: code, Args: cmd.Args().Tail(), Timeout: cmd.Duration("timeout").Milliseconds(),
+		Lang: lang, Code: code, Args: cmd.Args().Tail(), Timeout: timeout,
 	}, inputs)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -155,7 +163,7 @@ func inputFiles(flags []string) ([]input, error) {
 			in = input{path: p, name: path.Clean(name)}
 		}
 		if _, err := filepath.Localize(in.name); err != nil || in.name == "." {
-			return nil, fmt.Errorf("--file %q: %q is no name for a file beside the program", f, in.name)
+			return nil, fmt.Errorf("%q: %q is no name for a file beside the program", f, in.name)
 		}
 		out = append(out, in)
 	}
@@ -164,15 +172,12 @@ func inputFiles(flags []string) ([]input, error) {
 
 // runner carries out one run and what belongs around it.
 type runner struct {
-	*app
+	saver
+	cmd *cli.Command
 	d   *deployment.Deployment
 	ctx context.Context
 	// backend is the id of the default one.
 	backend string
-	out     string
-	// chosen says that the user named out: whatever the program made may go there.
-	chosen bool
-	force  bool
 }
 
 // run returns how the program ended, as an exitCode or nil, and in err what
@@ -201,9 +206,7 @@ func (r *runner) run(in *exec.CodeRun, inputs []input) (exit, err error) {
 	if res.SessionID != in.SessionID {
 		defer r.end(res.SessionID, &err)
 	}
-	_, outErr := io.WriteString(r.Stdout, res.Stdout)
-	_, errErr := io.WriteString(r.Stderr, res.Stderr)
-	return r.exit(res), errors.Join(outErr, errErr, r.save(res))
+	return r.exit(res), errors.Join(r.output(r.cmd, res, res.Stdout, res.Stderr), r.keep(res))
 }
 
 // end drops the session; its files are saved or lost by now.
@@ -215,18 +218,10 @@ func (r *runner) end(session string, err *error) {
 
 // exit is the exit code that the program's end stands for.
 func (r *runner) exit(res *exec.CodeResult) error {
-	switch {
-	case r.ctx.Err() != nil:
+	if r.ctx.Err() != nil {
 		return exitCode(exitInterrupted)
-	case res.Status != nil && *res.Status == "TO":
-		return exitCode(exitTimeout)
-	case res.Code == nil:
-		return exitCode(exitKilled)
-	case *res.Code != 0:
-		return exitCode(*res.Code)
-	default:
-		return nil
 	}
+	return exitOf(res.Status, res.Code)
 }
 
 // place makes a session and puts inputs into it.
@@ -261,63 +256,28 @@ func (r *runner) placeOne(x session.Session, in input) error {
 	return err
 }
 
-// save copies the changed files of the run to r.out and names them on stderr.
-// One that cannot be saved does not keep the others from it.
-func (r *runner) save(res *exec.CodeResult) error {
-	changed := slices.DeleteFunc(slices.Clone(res.Files), func(f exec.CodeFile) bool { return f.Inherited })
-	var errs []error
+// keep saves the changed files of the run.
+func (r *runner) keep(res *exec.CodeResult) error {
+	var names []string
+	for _, f := range res.Files {
+		if !f.Inherited {
+			names = append(names, f.Name)
+		}
+	}
+	var delivery error
 	if n := res.ArtifactDelivery; n != nil {
-		errs = append(errs, fmt.Errorf("%d of %d changed files are too many or too large to save", n.Failed, n.Attempted))
+		delivery = lost(n.Failed, n.Attempted)
 	}
-	if len(changed) == 0 || r.ctx.Err() != nil {
-		return errors.Join(errs...)
+	if len(names) == 0 || r.ctx.Err() != nil {
+		return delivery
 	}
-	dir, err := artifacts.Open(r.out)
-	if err != nil {
-		return fmt.Errorf("save files: %w", err)
-	}
-	defer dir.Close()
-	dir.Force = r.force
 	x, err := r.d.Host.Sessions().Open(r.ctx, session.Owner{Tenant: localOrg}, res.SessionID)
 	if err != nil {
-		return fmt.Errorf("save files: %w", err)
+		return errors.Join(delivery, fmt.Errorf("save files: %w", err))
 	}
 	defer x.Release()
-	for _, f := range changed {
-		saved, err := r.saveOne(dir, x, f.Name)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s is not saved: %w", printable(f.Name), err))
-			continue
-		}
-		fmt.Fprintf(r.Stderr, "saved %s\n", printable(saved))
-	}
-	return errors.Join(errs...)
-}
-
-func (r *runner) saveOne(dir *artifacts.Dir, x session.Session, name string) (string, error) {
-	if !r.chosen && hidden(name) {
-		// Tools act on such files in a working directory: .git, .envrc.
-		return "", errors.New("it is hidden; name a directory for such files with --out")
-	}
-	content, _, err := x.Backend.ReadFile(r.ctx, x.Sandbox.Ref, path.Join(backend.DataDir, name))
-	if err != nil {
-		return "", err
-	}
-	defer content.Close()
-	saved, err := dir.Save(name, content)
-	if errors.Is(err, artifacts.ErrExists) {
-		return "", fmt.Errorf("it %w; use --force or another --out", err)
-	}
-	return saved, err
-}
-
-// hidden reports whether a component of name begins with a dot.
-func hidden(name string) bool { return strings.Contains("/"+name, "/.") }
-
-// printable keeps a name that a program chose from steering the terminal.
-func printable(name string) string {
-	if q := strconv.Quote(name); q != `"`+name+`"` {
-		return q
-	}
-	return name
+	return errors.Join(delivery, r.save(names, func(name string) (io.ReadCloser, error) {
+		content, _, err := x.Backend.ReadFile(r.ctx, x.Sandbox.Ref, path.Join(backend.DataDir, name))
+		return content, err
+	}))
 }
