@@ -324,6 +324,37 @@ func TestFrozenPlugin(t *testing.T) {
 	}
 }
 
+// TestWatchdogStandsStill: a run whose calls are open is not late, however long they
+// are, and is again once they are answered.
+func TestWatchdogStandsStill(t *testing.T) {
+	cl, _ := servePeer(t, &peer{run: func(stream runStream) error {
+		call := &pb.RunOut{Frame: &pb.RunOut_Call{Call: &pb.ControlCall{Id: "1", Name: "f", Input: []byte("1"), Last: true}}}
+		for _, f := range []*pb.RunOut{outStarted(), call} {
+			if err := stream.Send(f); err != nil {
+				return err
+			}
+		}
+		<-stream.Context().Done() // it never ends by itself
+		return nil
+	}})
+	cl.grace, cl.overrun = 20*time.Millisecond, 100*time.Millisecond
+	spec := testSpec()
+	spec.Control, spec.Limits.Wall = true, time.Millisecond
+	const held = time.Second
+	began := time.Now()
+	res, err := cl.Run(t.Context(), spec, &listener{call: func(ctx context.Context, _ ControlCall) (ControlReply, error) {
+		select {
+		case <-time.After(held):
+		case <-ctx.Done():
+			t.Error("it was stopped while a call was open")
+		}
+		return ControlReply{Result: []byte("1")}, nil
+	}})
+	if took := time.Since(began); err != nil || res.Stop != StopLost || took < held {
+		t.Errorf("Run = %+v, %v after %v", res, err, took)
+	}
+}
+
 // TestCancelDeliversTheResult: the plugin is told, and what it says counts.
 func TestCancelDeliversTheResult(t *testing.T) {
 	for name, leave := range map[string]func(*listener, func()){

@@ -163,6 +163,14 @@ type wrapIO struct {
 	backend.RunIO
 	started func(backend.RunIO) error
 	stdout  func(backend.RunIO, []byte) error
+	call    func(backend.RunIO, context.Context, backend.ControlCall) (backend.ControlReply, error)
+}
+
+func (w wrapIO) Call(ctx context.Context, c backend.ControlCall) (backend.ControlReply, error) {
+	if w.call == nil {
+		return w.RunIO.Call(ctx, c)
+	}
+	return w.call(w.RunIO, ctx, c)
 }
 
 func (w wrapIO) Started() error {
@@ -194,7 +202,7 @@ type mutation struct {
 	mutate func(t *testing.T, m *mutant)
 }
 
-var mutations = slices.Concat(lifeMutations, fileMutations, runMutations)
+var mutations = slices.Concat(lifeMutations, fileMutations, runMutations, controlMutations)
 
 // TestMutant runs the kit against one mutant. It is started by TestKitCatches.
 func TestMutant(t *testing.T) {

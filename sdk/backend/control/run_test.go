@@ -71,7 +71,7 @@ func TestHeld(t *testing.T) {
 	if _, err := half.Write(frame(t, "h", large(smallFrame))[:smallFrame/2]); err != nil {
 		t.Fatal(err)
 	}
-	const n = 10 // more than MaxHeld/MaxValue
+	const n = MaxHeld/MaxValue + 2
 	var all sync.WaitGroup
 	for i := range n {
 		c := dial(t, r)
@@ -104,7 +104,7 @@ func TestHeld(t *testing.T) {
 func TestKept(t *testing.T) {
 	r := newRun(t, func(context.Context, Call) (Reply, error) { return Reply{Result: large(MaxValue)}, nil })
 	c := dial(t, r)
-	const n = 2 * MaxKept / MaxValue
+	const n = MaxKept/MaxValue + 3
 	for i := range n {
 		if _, err := c.Write(frame(t, fmt.Sprint(i), []byte("1"))); err != nil {
 			t.Fatal(err)

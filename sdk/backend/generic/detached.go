@@ -95,6 +95,9 @@ func (d *detached) Call(context.Context, backend.ControlCall) (backend.ControlRe
 // KindConflict.
 func (k *Keeper) StartRun(ctx context.Context, spec backend.DetachedStart, live backend.RunIO) error {
 	const op = "StartRun"
+	if spec.Control {
+		return backend.Errorf(backend.KindUnsupported, op, "control: nobody answers the calls of a detached run")
+	}
 	d := &detached{live: live, started: make(chan struct{}), over: make(chan struct{}), more: make(chan struct{})}
 	if spec.Stdin {
 		var err error

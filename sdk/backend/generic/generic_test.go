@@ -238,7 +238,9 @@ func testWaiting(t *testing.T) {
 func TestControlIsUnsupported(t *testing.T) {
 	p, spec := setUp(t)
 	spec.Control = true
-	if _, err := generic.New(p, generic.Options{}).Run(t.Context(), spec, &listener{}); backend.KindOf(err) != backend.KindUnsupported {
+	// Primitives alone are no Controller.
+	only := struct{ generic.Primitives }{p}
+	if _, err := generic.New(only, generic.Options{}).Run(t.Context(), spec, &listener{}); backend.KindOf(err) != backend.KindUnsupported {
 		t.Errorf("err = %v", err)
 	}
 }
