@@ -60,7 +60,7 @@ func ascii(text string) string {
 	}
 	for _, c := range text {
 		switch {
-		case c < 0x80:
+		case c < 0x7f:
 			b.WriteRune(c)
 		case c < 0x10000:
 			unit(uint16(c))

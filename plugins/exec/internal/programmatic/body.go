@@ -247,8 +247,7 @@ func (b *bodyReader) toolResults() error {
 		}
 		b.Results = append(b.Results, x)
 	}
-	b.allow(maxKey, nil)
-	_, err = b.d.Token() // the bracket, which More has seen
+	_, err = b.d.Token() // the bracket, unless More has seen something wrong
 	return err
 }
 

@@ -1,0 +1,547 @@
+package programmatic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caisson-run/caisson/sdk/backend"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a registry whose programs are functions. Its clock is that of synctest.
+type rig struct {
+	*Registry[string]
+	t     *testing.T
+	slots atomic.Int64 // that are held
+}
+
+type slot struct {
+	r    *rig
+	left atomic.Bool
+}
+
+func (s *slot) Leave() {
+	if !s.left.Swap(true) {
+		s.r.slots.Add(-1)
+	}
+}
+
+func (r *rig) slot() Slot {
+	r.slots.Add(1)
+	return &slot{r: r}
+}
+
+var acme = Owner{Tenant: "acme", User: "alice"}
+
+// test runs f with a registry in a bubble with a clock of its own.
+func test(t *testing.T, f func(t *testing.T, r *rig), adjust ...func(*Options)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		tokens := 0
+		o := Options{
+			Programs: 4, TenantPrograms: 2, Rounds: 30, Calls: 50, TTL: 10 * time.Minute,
+			Gather: 20 * time.Millisecond, GatherMost: 250 * time.Millisecond, Keep: time.Minute, Remember: time.Minute,
+			Token: func() (string, error) { tokens++; return fmt.Sprintf("t%d", tokens), nil },
+		}
+		for _, a := range adjust {
+			a(&o)
+		}
+		r := &rig{Registry: New[string](o), t: t}
+		defer func() {
+			r.Close()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			if err := r.Wait(ctx); err != nil {
+				t.Errorf("programs are left: %v", err)
+			}
+			synctest.Wait()
+			if n := r.slots.Load(); n != 0 {
+				t.Errorf("%d slots are held", n)
+			}
+			if n := len(r.tokens) + len(r.requests) + len(r.tenants) + len(r.kept) + len(r.canceled.tenants); n != 0 {
+				t.Errorf("%d entries are left", n)
+			}
+		}()
+		f(t, r)
+	})
+}
+
+// begin runs body as a program that may call a and b.
+func (r *rig) begin(owner Owner, id string, body func(ctx context.Context, p *Program[string]) string) *Program[string] {
+	r.t.Helper()
+	p, err := r.Begin(owner, id, []string{"a", "b"}, r.slot())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p.Run(r.t.Context(), func(ctx context.Context) string { return body(ctx, p) })
+	return p
+}
+
+// ask calls a tool and returns what it says.
+func ask(ctx context.Context, p *Program[string], tool string) string {
+	reply, err := p.Call(ctx, backend.ControlCall{ID: "x", Name: tool, Input: []byte(`{}`)})
+	switch {
+	case err != nil:
+		return "gone"
+	case reply.Error != "":
+		return "error: " + reply.Error
+	}
+	return string(reply.Result)
+}
+
+func (r *rig) next(p *Program[string]) Event[string] {
+	r.t.Helper()
+	e, err := p.Next(r.t.Context(), nil, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return e
+}
+
+// round waits for a round.
+func (r *rig) round(p *Program[string]) *Round {
+	r.t.Helper()
+	e := r.next(p)
+	if e.Round == nil || len(e.Round.Calls) == 0 {
+		r.t.Fatalf("%+v, want a round", e)
+	}
+	return e.Round
+}
+
+func (r *rig) over(p *Program[string], want string) {
+	r.t.Helper()
+	if e := r.next(p); !e.Over || e.Outcome != want {
+		r.t.Errorf("%+v, want the end %q", e, want)
+	}
+}
+
+// answer continues and resumes.
+func (r *rig) answer(round *Round, results ...Result) *Continuation[string] {
+	r.t.Helper()
+	c, err := r.Continue(acme, "", round.Token, results)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.Resume(r.slot())
+	return c
+}
+
+func value(c Call, v string) Result { return Result{CallID: c.ID, Value: []byte(v)} }
+
+func TestRoundsGather(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		began := time.Now()
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			out := make(chan string, 20)
+			for range 10 {
+				go func() { out <- ask(ctx, p, "a") }()
+				time.Sleep(19 * time.Millisecond)
+			}
+			var all []string
+			for range 10 {
+				all = append(all, <-out)
+			}
+			return strings.Join(all, "")
+		})
+		round := r.round(p)
+		if d := time.Since(began); len(round.Calls) != 10 || d != 191*time.Millisecond {
+			t.Fatalf("%d calls after %v", len(round.Calls), d)
+		}
+		if n := r.slots.Load(); n != 0 {
+			t.Errorf("%d slots are held while it is suspended", n)
+		}
+		if all, waiting := r.Live(); all != 1 || waiting != 1 {
+			t.Errorf("%d live, %d wait", all, waiting)
+		}
+		var results []Result
+		for _, c := range round.Calls {
+			results = append(results, value(c, "1"))
+		}
+		r.answer(round, results...)
+		r.over(p, "1111111111")
+	})
+}
+
+func TestRoundsEndWhileCallsCome(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		began := time.Now()
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			for range 40 {
+				go ask(ctx, p, "a")
+				time.Sleep(10 * time.Millisecond)
+			}
+			<-ctx.Done()
+			return "stopped"
+		})
+		first := r.round(p)
+		if d := time.Since(began); d != 250*time.Millisecond || len(first.Calls) < 25 {
+			t.Errorf("%d calls after %v", len(first.Calls), d)
+		}
+		time.Sleep(time.Second) // the rest comes while it is suspended
+		r.answer(first, value(first.Calls[0], "1"))
+		if second := r.round(p); len(second.Calls) != 39 {
+			t.Errorf("%d calls, want those of before without an answer and the later ones", len(second.Calls))
+		}
+		p.Stop()
+	})
+}
+
+func TestEachTimerRunsInItsState(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			p.Budget(time.Second)
+			for range 5 {
+				time.Sleep(900 * time.Millisecond)
+				ask(ctx, p, "a")
+			}
+			<-ctx.Done()
+			return context.Cause(ctx).Error()
+		})
+		for range 5 {
+			round := r.round(p)
+			time.Sleep(9 * time.Minute)
+			r.answer(round, value(round.Calls[0], "1"))
+		}
+		r.over(p, ErrOverrun.Error())
+		if p.Stopped() != ErrOverrun {
+			t.Errorf("stopped by %v", p.Stopped())
+		}
+
+		p = r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			p.Budget(time.Second)
+			return ask(ctx, p, "a")
+		})
+		round := r.round(p)
+		time.Sleep(10*time.Minute - time.Millisecond)
+		if err := r.Check(acme, round.Token); err != nil {
+			t.Errorf("right before the end: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if _, err := r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("after the ttl: %v", err)
+		}
+		if all, _ := r.Live(); all != 0 {
+			t.Errorf("%d live", all)
+		}
+	})
+}
+
+func TestContinue(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			x := make(chan string)
+			go func() { x <- ask(ctx, p, "b") }()
+			time.Sleep(time.Millisecond)
+			return ask(ctx, p, "a") + <-x + ask(ctx, p, "a")
+		})
+		round := r.round(p)
+		b, a := round.Calls[0], round.Calls[1]
+		if a.Name != "a" || b.Name != "b" || a.ID == b.ID {
+			t.Fatalf("%+v", round)
+		}
+		wrong := func(name string, owner Owner, token string, want error, results ...Result) {
+			t.Helper()
+			_, err := r.Continue(owner, "", token, results)
+			if re, ok := errors.AsType[*ResultError](err); ok && want == nil {
+				if re.Rule == "" {
+					t.Errorf("%s: no rule", name)
+				}
+			} else if want == nil || !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+		}
+		wrong("no token", acme, "t9", ErrNotFound, value(a, "1"))
+		wrong("another user", Owner{Tenant: "acme", User: "bob"}, round.Token, ErrNotFound, value(a, "1"))
+		wrong("another tenant", Owner{Tenant: "evil", User: "alice"}, round.Token, ErrNotFound, value(a, "1"))
+		wrong("nothing", acme, round.Token, nil)
+		wrong("unknown", acme, round.Token, nil, Result{CallID: "call_003"})
+		wrong("twice", acme, round.Token, nil, value(a, "1"), value(a, "1"))
+
+		// Only one of two, and another continuation meanwhile.
+		c, err := r.Continue(acme, "", round.Token, []Result{value(a, "1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong("in flight", acme, round.Token, ErrInFlight, value(a, "1"))
+		c.Abandon()
+		c, err = r.Continue(acme, "", round.Token, []Result{value(a, "1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Resume(r.slot())
+		wrong("in flight", acme, round.Token, ErrInFlight, value(a, "1"))
+		wrong("other results", acme, round.Token, ErrAnswered, value(a, "2"))
+		rest := r.round(p)
+		if len(rest.Calls) != 1 || rest.Calls[0].ID != b.ID || rest.Token == round.Token {
+			t.Fatalf("%+v", rest)
+		}
+		c.Answered([]byte("reply"))
+		again, err := r.Continue(acme, "", round.Token, []Result{value(a, "1")})
+		if err != nil || string(again.Replay) != "reply" {
+			t.Errorf("%+v, %v", again, err)
+		}
+		wrong("answered differently before", acme, rest.Token, ErrAnswered, value(a, "2"), value(b, "2"))
+		r.answer(rest, value(a, "1"), value(b, "2"))
+		last := r.round(p)
+		wrong("too old to be given again", acme, round.Token, ErrAnswered, value(a, "1"))
+		c = r.answer(last, value(last.Calls[0], "3"))
+		r.over(p, "123")
+		c.Answered([]byte("end"))
+		again, err = r.Continue(acme, "", last.Token, []Result{value(last.Calls[0], "3")})
+		if err != nil || string(again.Replay) != "end" {
+			t.Errorf("%+v, %v", again, err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		wrong("long after", acme, last.Token, ErrNotFound, value(last.Calls[0], "3"))
+	})
+}
+
+func TestProgramsThatEndBesideTheirCalls(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		body := func(ctx context.Context, p *Program[string]) string {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go ask(ctx, p, "a")
+			time.Sleep(time.Second)
+			return "end"
+		}
+		p := r.begin(acme, "", body)
+		round := r.round(p)
+		time.Sleep(2 * time.Second)
+		if all, waiting := r.Live(); all != 1 || waiting != 1 {
+			t.Errorf("%d live, %d wait: nobody was told", all, waiting)
+		}
+		c, err := r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")})
+		if err != nil || !c.Over() {
+			t.Fatal(err)
+		}
+		if _, err := r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")}); !errors.Is(err, ErrInFlight) {
+			t.Errorf("at the same time: %v", err)
+		}
+		c.Resume(r.slot())
+		r.over(p, "end")
+
+		// Canceled, or expired, before anybody asks.
+		for _, end := range []func(){func() { r.Cancel(acme, "x") }, func() { time.Sleep(11 * time.Minute) }} {
+			p = r.begin(acme, "x", body)
+			round = r.round(p)
+			time.Sleep(2 * time.Second)
+			end()
+			synctest.Wait()
+			if _, err := r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")}); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%v", err)
+			}
+			if all, _ := r.Live(); all != 0 {
+				t.Errorf("%d live", all)
+			}
+		}
+		// Canceled while a continuation is under way.
+		p = r.begin(acme, "y", body)
+		round = r.round(p)
+		time.Sleep(2 * time.Second)
+		if c, err = r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")}); err != nil {
+			t.Fatal(err)
+		}
+		r.Cancel(acme, "y")
+		c.Resume(r.slot())
+		r.over(p, "end")
+	})
+}
+
+func TestCancel(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		body := func(ctx context.Context, p *Program[string]) string {
+			ask(ctx, p, "a")
+			<-ctx.Done()
+			return context.Cause(ctx).Error()
+		}
+		// Before.
+		r.Cancel(acme, "early")
+		r.Cancel(Owner{Tenant: "acme", User: "bob"}, "other")
+		if _, err := r.Begin(acme, "early", nil, r.slot()); !errors.Is(err, ErrCanceled) {
+			t.Errorf("%v", err)
+		}
+		p := r.begin(acme, "early", body) // remembered once
+		p.Stop()
+		r.over(p, ErrCanceled.Error())
+		p = r.begin(acme, "other", body) // not by that user
+		p.Stop()
+		r.over(p, ErrCanceled.Error())
+		r.Cancel(acme, "late")
+		time.Sleep(61 * time.Second)
+		p = r.begin(acme, "late", body)
+		p.Stop()
+		r.over(p, ErrCanceled.Error())
+		synctest.Wait()
+		if n := len(r.canceled.tenants); n != 0 {
+			t.Errorf("cancellations of %d tenants are kept", n)
+		}
+		// While it runs, while it is suspended, and while it is being continued.
+		p = r.begin(acme, "r", func(ctx context.Context, _ *Program[string]) string { <-ctx.Done(); return "stopped" })
+		synctest.Wait()
+		r.Cancel(acme, "r")
+		r.over(p, "stopped")
+		p = r.begin(acme, "s", body)
+		round := r.round(p)
+		r.Cancel(acme, "s")
+		synctest.Wait()
+		if err := r.Check(acme, round.Token); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+		p = r.begin(acme, "c", body)
+		round = r.round(p)
+		c, err := r.Continue(acme, "d", round.Token, []Result{value(round.Calls[0], "1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Cancel(acme, "d")
+		c.Resume(r.slot())
+		r.over(p, ErrCanceled.Error())
+		if all, _ := r.Live(); all != 0 {
+			t.Errorf("%d live", all)
+		}
+		// However many there are.
+		for i := range 3 * maxRemembered {
+			r.Cancel(acme, fmt.Sprint("many", i))
+		}
+		if n := len(r.canceled.tenants["acme"]); n > maxRemembered {
+			t.Errorf("%d are remembered", n)
+		}
+	})
+}
+
+func TestCallersThatGoAway(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, _ *Program[string]) string { <-ctx.Done(); return "gone" })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := p.Next(ctx, nil, nil); err == nil {
+			t.Error("no error")
+		}
+		r.over(p, "gone")
+	})
+}
+
+func TestBounds(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		wait := func(ctx context.Context, p *Program[string]) string { ask(ctx, p, "a"); return "" }
+		evil := Owner{Tenant: "evil"}
+		for _, o := range []Owner{acme, acme, evil, evil} {
+			r.round(r.begin(o, "", wait))
+		}
+		for _, o := range []Owner{acme, {Tenant: "third"}} {
+			if _, err := r.Begin(o, "", nil, r.slot()); err == nil || !strings.Contains(err.Error(), "are alive") {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+	})
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			var last string
+			for range 4 {
+				last = ask(ctx, p, "a")
+			}
+			return last
+		})
+		for range 2 {
+			round := r.round(p)
+			r.answer(round, value(round.Calls[0], "1"))
+		}
+		r.over(p, "error: a program may ask for tools at most 2 times")
+	}, func(o *Options) { o.Rounds = 2 })
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			for range 3 {
+				ask(ctx, p, "a")
+			}
+			return ask(ctx, p, "a")
+		})
+		for range 3 {
+			round := r.round(p)
+			r.answer(round, value(round.Calls[0], "1"))
+		}
+		r.over(p, "error: a program may make at most 3 calls")
+	}, func(o *Options) { o.Calls = 3 })
+}
+
+func TestCallsThatAreWrong(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			for name, in := range map[string]string{"a": `[1]`, "b": `{`, "c": `{}`} {
+				reply, err := p.Call(ctx, backend.ControlCall{ID: "1", Name: name, Input: []byte(in)})
+				if err != nil || reply.Error == "" {
+					t.Errorf("%s %s: %+v, %v", name, in, reply, err)
+				}
+			}
+			return "end"
+		})
+		r.over(p, "end")
+	})
+}
+
+// Calls that are withdrawn before their round closes are nobody's business, and answers
+// to later ones are nobody's any more.
+func TestCallsThatAreWithdrawn(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			for _, d := range []time.Duration{time.Millisecond, time.Second} {
+				ctx, cancel := context.WithTimeout(ctx, d)
+				ask(ctx, p, "a")
+				cancel()
+			}
+			return ask(ctx, p, "b")
+		})
+		first := r.round(p)
+		if len(first.Calls) != 1 || first.Calls[0].ID != "call_002" {
+			t.Fatalf("%+v", first)
+		}
+		time.Sleep(2 * time.Second)
+		r.answer(first, value(first.Calls[0], "1"))
+		second := r.round(p)
+		if len(second.Calls) != 1 || second.Calls[0].Name != "b" {
+			t.Fatalf("%+v", second)
+		}
+		r.answer(second, value(second.Calls[0], "2"))
+		r.over(p, "2")
+	})
+}
+
+func TestClose(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		body := func(ctx context.Context, p *Program[string]) string {
+			ask(ctx, p, "a")
+			if ctx.Err() == nil {
+				time.Sleep(time.Minute)
+			}
+			ask(ctx, p, "a")
+			return "end"
+		}
+		suspended := r.begin(acme, "", body)
+		r.round(suspended)
+		goes := r.begin(acme, "", body)
+		round := r.round(goes)
+		r.answer(round, value(round.Calls[0], "1"))
+		r.Close()
+		synctest.Wait()
+		if all, waiting := r.Live(); all != 1 || waiting != 0 {
+			t.Errorf("%d live, %d wait", all, waiting)
+		}
+		if _, err := r.Begin(acme, "", nil, r.slot()); !errors.Is(err, ErrClosed) {
+			t.Errorf("%v", err)
+		}
+		r.over(goes, "end") // its next round ended it
+		if goes.Stopped() != ErrClosed {
+			t.Errorf("stopped by %v", goes.Stopped())
+		}
+	})
+}
