@@ -47,8 +47,7 @@ func (c *Client) OpenTerminal(ctx context.Context, spec backend.TerminalSpec) (b
 	if err != nil {
 		return nil, err
 	}
-	t := &terminal{f: f, more: make(chan struct{}, 1), done: make(chan struct{})}
-	go t.read()
+	t := newTerminal(f)
 	if spec.PID != 0 { // what the screen shows is not replayed: let it be drawn again
 		cols, rows := size(spec)
 		if err := errors.Join(t.Resize(ctx, cols-1, rows), t.Resize(ctx, cols, rows)); err != nil {
@@ -121,9 +120,17 @@ type terminal struct {
 	buf  []byte
 	code int
 	end  error         // what Read returns once buf is empty
-	more chan struct{} // something changed
+	more chan struct{} // for Read: something came, or the end did
+	room chan struct{} // for the reader: something was taken
 	done chan struct{} // the reader has ended
 	once sync.Once
+}
+
+// newTerminal begins to read what a program says.
+func newTerminal(f *follower) *terminal {
+	t := &terminal{f: f, more: make(chan struct{}, 1), room: make(chan struct{}, 1), done: make(chan struct{})}
+	go t.read()
+	return t
 }
 
 // maxUnread is how much output waits for Read before the daemon has to.
@@ -145,7 +152,7 @@ func (t *terminal) read() {
 		}
 		end, full := t.end, len(t.buf) >= maxUnread
 		t.mu.Unlock()
-		t.wake()
+		wake(t.more)
 		if end != nil {
 			return
 		}
@@ -153,7 +160,7 @@ func (t *terminal) read() {
 			select {
 			case <-t.f.ctx.Done():
 				full = false
-			case <-t.more:
+			case <-t.room:
 				t.mu.Lock()
 				full = len(t.buf) >= maxUnread
 				t.mu.Unlock()
@@ -162,9 +169,11 @@ func (t *terminal) read() {
 	}
 }
 
-func (t *terminal) wake() {
+// wake tells the one who waits for c. Each side has a channel of its own: a call that
+// the other side took would leave both asleep.
+func wake(c chan struct{}) {
 	select {
-	case t.more <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -177,7 +186,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 			n := copy(p, t.buf)
 			t.buf = t.buf[n:]
 			t.mu.Unlock()
-			t.wake()
+			wake(t.room)
 			return n, nil
 		}
 		end := t.end

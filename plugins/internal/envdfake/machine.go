@@ -146,7 +146,11 @@ func (m *Machine) tryEnter(user bool) error {
 	return err
 }
 
-// Close kills every program of the machine and waits for them. Files stay.
+// closeTime is what the programs of a machine may take to die.
+const closeTime = time.Minute
+
+// Close kills every program of the machine and waits for them. Files stay. A program
+// that does not die is an error, which names it.
 func (m *Machine) Close() error {
 	m.mu.Lock()
 	select {
@@ -166,7 +170,11 @@ func (m *Machine) Close() error {
 		defer close(done)
 		m.wg.Wait()
 	}()
+	late := time.Now().Add(closeTime)
 	for over := false; !over; {
+		if time.Now().After(late) {
+			return errors.Join(m.stuck(), m.input.Close(), m.anchor.Wait())
+		}
 		// Some are on their way into the namespace, and some just being made.
 		m.mu.Lock()
 		for _, p := range m.procs {
@@ -184,6 +192,23 @@ func (m *Machine) Close() error {
 		}
 	}
 	return errors.Join(m.input.Close(), m.anchor.Wait())
+}
+
+// stuck says what keeps the machine from closing.
+func (m *Machine) stuck() error {
+	var text []string
+	for _, pid := range m.signal(0) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		text = append(text, fmt.Sprintf("%d %q", pid, line))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for pid, p := range m.procs {
+		if p.lives() {
+			text = append(text, fmt.Sprintf("%d, which was started as %q, still has readers", pid, p.config.GetCmd()))
+		}
+	}
+	return fmt.Errorf("the machine does not end within %v: %s", closeTime, strings.Join(text, "; "))
 }
 
 // signal sends a signal to every program in the machine, and returns their pids.

@@ -152,10 +152,18 @@ func (s filesystemService) CreateWatcher(_ context.Context, r *connect.Request[f
 	s.m.watchers[id] = w
 	s.m.mu.Unlock()
 	s.m.wg.Go(func() {
-		for e := range w.notify.Events {
-			w.mu.Lock()
-			w.events = append(w.events, w.translate(e)...)
-			w.mu.Unlock()
+		for {
+			select {
+			case e, ok := <-w.notify.Events:
+				if !ok {
+					return
+				}
+				more := w.translate(e)
+				w.mu.Lock()
+				w.events = append(w.events, more...)
+				w.mu.Unlock()
+			case <-w.notify.Errors: // taken, or the watcher would wait for somebody to
+			}
 		}
 	})
 	return connect.NewResponse(&filesystempb.CreateWatcherResponse{WatcherId: id}), nil
