@@ -37,6 +37,9 @@ type Options struct {
 	Deployment, Node string
 	// Trust says which plugins may be used.
 	Trust Trust
+	// Reattach lets plugins whose manifest asks for it outlive a host that dies, and
+	// adopts what an earlier host of DataDir left of them. Close ends them all the same.
+	Reattach bool
 	// Sessions say how sessions are kept.
 	Sessions SessionOptions
 	// Now is the clock; nil means time.Now.
@@ -142,6 +145,9 @@ func (o *Options) complete() error {
 func (h *Host) prepareBackends() error {
 	programs, err := h.newPrograms(&h.o.Config, func(string) bool { return true })
 	if err != nil {
+		return err
+	}
+	if err := h.claimKept(programs); err != nil {
 		return err
 	}
 	b := &backends{node: h.o.Node}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -63,7 +64,7 @@ func (k keeper) Get(_ context.Context, ref backend.Ref) (backend.Sandbox, error)
 	if err != nil {
 		return backend.Sandbox{}, err
 	}
-	sb.Metadata.Labels = map[string]string{"version": k.script.Version} // who answers
+	sb.Metadata.Labels = map[string]string{"version": k.script.Version, "pid": strconv.Itoa(os.Getpid())} // who answers
 	return sb, nil
 }
 

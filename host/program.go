@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/telemetry"
+	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
@@ -24,6 +25,8 @@ type program struct {
 	serves  atomic.Pointer[[]BackendConfig]
 	env     []string
 	sockets string
+	keep    process.Keep
+	adopts  atomic.Bool // the next launch may adopt
 	log     hclog.Logger
 	now     func() time.Time // of what configs offer
 
@@ -55,6 +58,9 @@ func (h *Host) newProgram(f found, configs []BackendConfig) (*program, error) {
 		}
 	}
 	p.sockets = h.sockets.dir
+	if p.keep, err = h.keep(f); err != nil {
+		return nil, err
+	}
 	p.env = allowedEnv(f.m.Env, os.LookupEnv)
 	for name, dir := range map[string]string{
 		backend.EnvData:  filepath.Join(h.o.DataDir, "plugins", f.m.Name),

@@ -97,7 +97,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	proc, err := process.Start(ctx, process.Spec{
+	proc, err := p.run(ctx, process.Spec{
 		Name:         m.Name,
 		Path:         p.found.artifact(),
 		SHA256:       m.SHA256,
@@ -106,6 +106,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 		StartTimeout: timeout,
 		Log:          p.log,
 		Observe:      p.observe,
+		Keep:         p.keep,
 	})
 	if err != nil {
 		return nil, err

@@ -42,6 +42,8 @@ type Options struct {
 	Log       hclog.Logger
 	// Version is told to clients that ask for it.
 	Version string
+
+	reattach bool // DataDir outlives this process
 }
 
 // Router takes the routes and answers them. *http.ServeMux is one.
@@ -103,6 +105,7 @@ func (d *Deployment) abandon(ctx context.Context) error {
 // running.
 func Serve(ctx context.Context, o Options, router Router) (_ *Deployment, err error) {
 	d := &Deployment{}
+	o.reattach = true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.abandon(ctx))
@@ -184,7 +187,7 @@ func (d *Deployment) open(ctx context.Context, o Options, platform host.Platform
 	d.Host, err = host.Open(ctx, host.Options{
 		Platform: platform, Config: c,
 		PluginDirs: o.PluginDirs, DataDir: o.DataDir, CacheDir: o.CacheDir,
-		Keys: o.Keys, Deployment: o.File.Deployment, Node: o.File.Node,
+		Keys: o.Keys, Deployment: o.File.Deployment, Node: o.File.Node, Reattach: o.reattach,
 		Trust: trust, Sessions: sessions,
 	})
 	if err != nil {
