@@ -28,7 +28,7 @@ SOURCES := go.mod go.sum $(shell find manifest sdk runtimes host plugins interna
 	\( -name node_modules -o -name testdata -o -path plugins/wasm/packs \) -prune -o \
 	\( -type d -o -type f ! -name '*_test.go' ! -name '*.md' \) -print)
 
-PLUGINS := wasm docker e2b cube languages limits
+PLUGINS := wasm docker e2b cube languages limits scriptguard
 MANIFESTS := $(PLUGINS:%=bin/plugins/%/plugin.yaml)
 
 build: bin/caisson $(MANIFESTS) ## write bin/caisson and bin/plugins
@@ -76,10 +76,11 @@ bin/plugins/languages/plugin.yaml: $(SOURCES) | need-go
 	@$(call module,bin/.build/languages,plugins/languages)
 	@$(call install,languages,plugins/languages)
 
-bin/plugins/limits/plugin.yaml: $(SOURCES) | need-go bin/plugins/languages/plugin.yaml
-	@echo "building bin/plugins/limits"
-	@$(call module,bin/.build/limits,plugins/policies/limits)
-	@$(call install,limits,plugins/policies/limits)
+# The policies, which share almost all of what they are made of.
+$(patsubst %,bin/plugins/%/plugin.yaml,limits scriptguard): bin/plugins/%/plugin.yaml: $(SOURCES) | need-go bin/plugins/languages/plugin.yaml
+	@echo "building bin/plugins/$*"
+	@$(call module,bin/.build/$*,plugins/policies/$*)
+	@$(call install,$*,plugins/policies/$*)
 
 generate: need-go ## write the generated code again
 	@$(need-npm)

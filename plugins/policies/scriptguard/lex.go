@@ -1,0 +1,130 @@
+package main
+
+import "strings"
+
+// family is how a language writes comments and strings, as far as a guard has to know.
+type family struct {
+	line   []string // beginnings of comments to the end of the line
+	block  bool     // comments between /* and */
+	quotes string   // delimiters of strings; a backslash escapes
+	triple bool     // strings between three quotes
+	shell  bool     // # begins a comment only where a word does; single quotes take no escapes
+}
+
+var families = map[string]family{
+	"py":   {line: []string{"#"}, quotes: `"'`, triple: true},
+	"r":    {line: []string{"#"}, quotes: `"'`},
+	"rb":   {line: []string{"#"}, quotes: `"'`},
+	"pl":   {line: []string{"#"}, quotes: `"'`},
+	"bash": {line: []string{"#"}, quotes: `"'`, shell: true},
+	"php":  {line: []string{"//", "#"}, block: true, quotes: `"'`},
+	"rs":   {line: []string{"//"}, block: true, quotes: `"`},
+	"f90":  {line: []string{"!"}, quotes: `"'`},
+	"sql":  {line: []string{"--"}, block: true, quotes: `'"`},
+}
+
+// other is for everything that looks like C.
+var other = family{line: []string{"//"}, block: true, quotes: "\"'`"}
+
+func familyOf(language string) family {
+	if f, ok := families[language]; ok {
+		return f
+	}
+	return other
+}
+
+// source is a program with its comments blanked. Offsets are those of the original.
+type source struct {
+	text string
+	// quoted has a bit for each byte that is inside of a string.
+	quoted []byte
+}
+
+func (s *source) inString(at int) bool { return s.quoted[at/8]&(1<<(at%8)) != 0 }
+
+// lex reads a program once, from the front to the back.
+func lex(language, text string) source {
+	f := familyOf(language)
+	s := source{quoted: make([]byte, len(text)/8+1)}
+	out := []byte(text)
+	blank := func(from, to int) {
+		for i := from; i < to; i++ {
+			if out[i] != '\n' {
+				out[i] = ' '
+			}
+		}
+	}
+	for i := 0; i < len(text); {
+		switch end := f.comment(text, i); {
+		case end > i:
+			blank(i, end)
+			i = end
+		case strings.IndexByte(f.quotes, text[i]) >= 0:
+			end := f.string(text, i)
+			for k := i + 1; k < end; k++ {
+				s.quoted[k/8] |= 1 << (k % 8)
+			}
+			i = end
+		case f.shell && text[i] == '\\':
+			i += 2
+		default:
+			i++
+		}
+	}
+	s.text = string(out)
+	return s
+}
+
+// comment returns the end of the comment that begins at i, or i.
+func (f family) comment(text string, i int) int {
+	if f.block && strings.HasPrefix(text[i:], "/*") {
+		if n := strings.Index(text[i+2:], "*/"); n >= 0 {
+			return i + 2 + n + 2
+		}
+		return len(text)
+	}
+	for _, mark := range f.line {
+		if !strings.HasPrefix(text[i:], mark) {
+			continue
+		}
+		if f.shell && i > 0 && !strings.ContainsRune(" \t\n;|&(", rune(text[i-1])) {
+			continue
+		}
+		if strings.HasPrefix(text[i:], "#!") && i == 0 {
+			continue
+		}
+		if n := strings.IndexByte(text[i:], '\n'); n >= 0 {
+			return i + n
+		}
+		return len(text)
+	}
+	return i
+}
+
+// string returns the end of the string that begins at i: behind its last quote, or
+// where the line ends if it is not closed there and must be.
+func (f family) string(text string, i int) int {
+	q := text[i]
+	if three := text[i:min(i+3, len(text))]; f.triple && three == strings.Repeat(string(q), 3) {
+		if n := strings.Index(text[i+3:], three); n >= 0 {
+			return i + 3 + n + 3
+		}
+		return len(text)
+	}
+	for k := i + 1; k < len(text); k++ {
+		switch {
+		case text[k] == q:
+			return k + 1
+		case text[k] == '\\' && !(f.shell && q == '\''):
+			k++
+		case text[k] == '\n' && !f.shell && q != '`' && !f.manyLines():
+			return k
+		}
+	}
+	return len(text)
+}
+
+// manyLines: strings may go on after the end of a line.
+func (f family) manyLines() bool {
+	return len(f.line) > 1 || !f.triple && len(f.line) == 1 && f.line[0] == "#"
+}

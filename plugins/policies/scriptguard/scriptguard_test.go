@@ -1,0 +1,172 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/caisson-run/caisson/manifest"
+	"github.com/caisson-run/caisson/sdk/policy"
+)
+
+func readManifest(tb testing.TB) *manifest.Manifest {
+	tb.Helper()
+	data, err := os.ReadFile(manifest.FileName)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := manifest.Parse(manifest.FileName, data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// The module and its manifest's schema agree on what a configuration is, but that only
+// the module knows the types.
+func TestConfig(t *testing.T) {
+	m := readManifest(t)
+	for config, want := range map[string]string{
+		`{}`: "", `{"ignore":["mines"],"warn":["reverse_shell","not_scanned"],"max_bytes":1024}`: "",
+		`{"ignore":[]}`: "want at least one type", `{"warn":"mines"}`: "want an array", `{"deny":["mines"]}`: "unknown member",
+		`{"max_bytes":1023}`: "want a number from", `{"max_bytes":262145}`: "want a number from", `{"max_bytes":1.5}`: "want a 64-bit integer",
+		`{"warn":["Mines"]}`: `there are no findings of type "Mines"`, `{"ignore":["minez"]}`: `there are no findings of type "minez"`, `[]`: "want an object",
+	} {
+		_, err := parseConfig([]byte(config))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", config, err, want)
+		}
+		if bySchema := m.ValidateConfig([]byte(config)); (bySchema == nil) != (want == "" || strings.Contains(config, "minez")) {
+			t.Errorf("%s: the schema says %v", config, bySchema)
+		}
+	}
+}
+
+func TestConfigDecides(t *testing.T) {
+	r := policy.Request{Language: "bash", Code: "xmrig\n:(){ :|:& };:\nnmap x"}
+	for config, want := range map[string][]string{ // denied by, then remarked on
+		`{}`:                                        {"mines", "scans_network"},
+		`{"ignore":["mines","scans_network"]}`:      {"fork_bomb"},
+		`{"warn":["mines"]}`:                        {"fork_bomb", "mines", "scans_network"},
+		`{"warn":["mines","fork_bomb"]}`:            {"", "mines", "fork_bomb", "scans_network"},
+		`{"ignore":["mines"],"warn":["fork_bomb"]}`: {"", "fork_bomb", "scans_network"},
+	} {
+		c, err := parseConfig([]byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{c.admit(r).Code}
+		for _, w := range c.result(policy.Outcome{Request: r}).Warnings {
+			got = append(got, w.Code)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", config, got, want)
+		}
+	}
+	if v := plain(t).admit(r); v.Reason != "line 1: it mines (xmrig), and 1 more" {
+		t.Errorf("%q", v.Reason)
+	}
+}
+
+// Lines and contexts are those of the text, whatever letters are before them.
+func TestPlaces(t *testing.T) {
+	text := "# İstanbul ẞ ﬁ \U0001F600\nx = 'İİİ'\n\n  print(open('/etc/shadow').read()) # é\u202e\x07"
+	got := scan("py", text, nil, 1<<20)
+	if len(got) != 1 || got[0].Line != 4 || got[0].Context != "print(open('/etc/shadow').read())" || got[0].Pattern != "accounts" || !got[0].Certain {
+		t.Errorf("%+v", got)
+	}
+	long := strings.Repeat("é", 1000) + " xmrig " + strings.Repeat("ü\u0085", 1000)
+	got = scan("bash", long, nil, 1<<20)
+	if len(got) != 1 || utf8.RuneCountInString(got[0].Context) > maxContext || !strings.Contains(got[0].Context, "xmrig") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestComments(t *testing.T) {
+	for _, c := range []struct {
+		language, code string
+		found          bool
+	}{
+		{"py", "# xmrig", false},
+		{"py", "x = '#'; xmrig", true},
+		{"py", "'''\n# xmrig in a text\n'''", true},
+		{"py", "\"\"\"it's\"\"\"\n# xmrig", false},
+		{"py", `s = 'it\'s' # xmrig`, false},
+		{"py", "s = 'open\n# xmrig", false},
+		{"bash", "echo a#xmrig", true},
+		{"bash", "echo a #xmrig", false},
+		{"bash", `echo '\' # xmrig`, false},
+		{"bash", "#!/bin/xmrig", true},
+		{"bash", "echo \"a\n# xmrig\n\"", true},
+		{"js", "// xmrig", false},
+		{"js", "/* xmrig\nxmrig */ 1", false},
+		{"js", "/* open xmrig", false},
+		{"js", "`//` + xmrig", true},
+		{"js", "'//' + xmrig", true},
+		{"sql", "-- xmrig", false},
+		{"f90", "! xmrig", false},
+		{"rs", "fn f<'a>(x: &'a str) {} // xmrig", false},
+		{"unheard-of", "// xmrig", false},
+	} {
+		if got := scan(c.language, c.code, nil, 1<<20); (len(got) > 0) != c.found {
+			t.Errorf("%s %q: %+v", c.language, c.code, got)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	got := scan("py", strings.Repeat("x = 1\n", 1000)+"xmrig", nil, 2048)
+	if len(got) != 1 || got[0].Type != unread || got[0].Certain || got[0].Context != "3957 bytes" {
+		t.Errorf("%+v", got)
+	}
+	if got := scan("py", strings.Repeat("os.system('xmrig | sh')\n", 500), nil, 1<<20); len(got) > maxFindings {
+		t.Errorf("%d findings", len(got))
+	}
+	if got := scan("py", "1", []string{"a", "http://169.254.169.254/latest"}, 1<<20); len(got) != 1 || got[0].Line != 0 || got[0].Type != "metadata_access" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Eight times the text takes about eight times as long, for texts made to be slow.
+func TestTimeIsLinear(t *testing.T) {
+	for _, piece := range []string{"socket os.dup2(", "/*", "'", "rm -rf ", "os.system('", "a(){a|a ", "for x in range(9): connect_ex", "fsockopen"} {
+		cost := func(n int) time.Duration {
+			text := strings.Repeat(piece, n)
+			least := time.Hour
+			for range 3 { // the machine may be busy
+				began := time.Now()
+				for _, language := range []string{"py", "bash", "php"} {
+					scan(language, text, nil, 1<<20)
+				}
+				least = min(least, time.Since(began))
+			}
+			return least
+		}
+		if small, large := cost(500), cost(4000); large > 40*small {
+			t.Errorf("%q: %v, eight times as much %v", piece, small, large)
+		}
+	}
+}
+
+func FuzzScan(f *testing.F) {
+	for _, s := range append(corpus(f, "hostile.txt", true), corpus(f, "ordinary-other.txt", false)[:50]...) {
+		f.Add(s.language, s.code)
+	}
+	c := plain(f)
+	f.Fuzz(func(t *testing.T, language, code string) {
+		if s := lex(language, code); len(s.text) != len(code) || strings.Count(s.text, "\n") != strings.Count(code, "\n") {
+			t.Fatalf("%q became %q", code, s.text)
+		}
+		r := policy.Request{Language: language, Code: code, Args: []string{code}}
+		v, m := c.admit(r), c.result(policy.Outcome{Request: r})
+		if err := v.Validate(); err != nil {
+			t.Fatalf("%q: %v", code, err)
+		}
+		if err := m.Validate(); err != nil {
+			t.Fatalf("%q: %v", code, err)
+		}
+	})
+}
