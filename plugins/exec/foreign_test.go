@@ -58,9 +58,13 @@ func places() []place {
 	}
 	for _, query := range []string{"", "?kind=user&id=u", "?entity_id=e", "?detail=full", "?kind=skill&id=s&version=1"} {
 		for _, route := range []struct{ method, path string }{
-			{"GET", "/download/{sid}"}, {"GET", "/download/{sid}/{fid...}"}, {"HEAD", "/download/{sid}/{fid...}"},
-			{"GET", "/files/{sid}"}, {"DELETE", "/files/{sid}/{fid...}"},
-			{"GET", "/sessions/{sid}/objects/{fid...}"}, {"DELETE", "/sessions/{sid}/objects/{fid...}"},
+			{"GET", "/download/{sid}"},
+			{"GET", "/download/{sid}/{fid...}"},
+			{"HEAD", "/download/{sid}/{fid...}"},
+			{"GET", "/files/{sid}"},
+			{"DELETE", "/files/{sid}/{fid...}"},
+			{"GET", "/sessions/{sid}/objects/{fid...}"},
+			{"DELETE", "/sessions/{sid}/objects/{fid...}"},
 		} {
 			add(route.method, route.path, "query "+query, func(r *rig, session, file string) *http.Request {
 				p := strings.ReplaceAll(strings.ReplaceAll(route.path, "{sid}", session), "{fid...}", file)
@@ -69,8 +73,15 @@ func places() []place {
 		}
 	}
 	for _, header := range []struct{ name, value string }{
-		{"Range", "bytes=0-3"}, {"If-None-Match", "*"}, {"If-Modified-Since", "Fri, 02 Jan 2099 03:04:05 GMT"}, {"If-Match", "*"},
-		{"User-Id", "mallory"}, {"X-Org-Id", "evil"}, {"X-IAM-Org-Id", "evil"}, {"X-User-Id", "mallory"}, {"X-CodeAPI-Expected-Profile", "stateful"},
+		{"Range", "bytes=0-3"},
+		{"If-None-Match", "*"},
+		{"If-Modified-Since", "Fri, 02 Jan 2099 03:04:05 GMT"},
+		{"If-Match", "*"},
+		{"User-Id", "mallory"},
+		{"X-Org-Id", "evil"},
+		{"X-IAM-Org-Id", "evil"},
+		{"X-User-Id", "mallory"},
+		{"X-CodeAPI-Expected-Profile", "stateful"},
 	} {
 		add("GET", "/download/{sid}/{fid...}", "header "+header.name, func(r *rig, session, file string) *http.Request {
 			q := r.asking("GET", "/v1/download/"+session+"/"+file)

@@ -269,3 +269,24 @@ func TestStreamedOutputIsCapped(t *testing.T) {
 		t.Errorf("%d bytes came, %d are in the result, status %v", len(text), len(result.Stdout), result.Status)
 	}
 }
+
+// Events pass through another node as they happen, and so does hanging up.
+func TestStreamedByAnotherNode(t *testing.T) {
+	owner, other := twoNodes(t)
+	id := owner.exec(alice, "true").SessionID
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	res, events := other.stream(ctx, alice, obj{"lang": "bash", "code": "echo $$ > pid; echo here; sleep 60", "session_id": id})
+	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("answered with %q", got)
+	}
+	for _, want := range []string{"started", "stdout"} {
+		if e, err := next(events); err != nil || e.name != want {
+			t.Fatalf("%+v, %v", e, err)
+		}
+	}
+	hangUp()
+	if res := other.exec(alice, "kill -0 $(cat pid) 2>/dev/null && echo lives; true", obj{"session_id": id}); res.SessionID != id || res.Stdout != "" {
+		t.Errorf("%+v", res)
+	}
+}

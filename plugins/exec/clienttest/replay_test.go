@@ -32,7 +32,8 @@ func replay(t *testing.T, s server) {
 		},
 		{
 			"3.9.2 factory parameters", `{"lang":"js","code":"console.log(1)","session_id":"SID","user_id":"u1","files":[{"id":"FID","name":"data.csv","storage_session_id":"SID"}]}`,
-			map[string]string{"X-Codeapi-Expected-Profile": "default"}, "1\n",
+			map[string]string{"X-Codeapi-Expected-Profile": "default"},
+			"1\n",
 		},
 		{"3.9.2 hint", `{"lang":"py","code":"print(1)","runtime_session_hint":"conv-42"}`, nil, "1\n"},
 		{"3.9.2 bash", `{"lang":"bash","code":"echo hi","args":["z"]}`, nil, "hi\n"},

@@ -3,7 +3,6 @@ package clienttest
 import (
 	"crypto/sha256"
 	"fmt"
-
 	"slices"
 	"strings"
 	"sync"
