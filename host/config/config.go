@@ -45,6 +45,7 @@ type File struct {
 	Uploads   Uploads   `yaml:"uploads"`
 	Artifacts Artifacts `yaml:"artifacts"`
 	Queue     Queue     `yaml:"queue"`
+	Programs  Programs  `yaml:"programs"`
 	Admission Admission `yaml:"admission"`
 	MCP       MCP       `yaml:"mcp"`
 	Admin     Admin     `yaml:"admin"`
@@ -170,6 +171,17 @@ type Queue struct {
 	TenantWaiting Count `yaml:"tenant_waiting"`
 	// MaxWait is how long a run waits for its turn.
 	MaxWait Duration `yaml:"max_wait"`
+}
+
+// Programs bound the programs that call tools of their callers. They keep their memory
+// while they wait.
+type Programs struct {
+	// Live is how many there may be that have not ended, TenantLive how many of each
+	// organisation. What exceeds it is refused with 429.
+	Live       Count `yaml:"live"`
+	TenantLive Count `yaml:"tenant_live"`
+	// TTL is how long one waits for what it asked for.
+	TTL Duration `yaml:"ttl"`
 }
 
 // MCP is the Model Context Protocol at /mcp, under the admission, policies, limits and

@@ -105,6 +105,9 @@ func settingsInForce(s settings, o exec.Options) []settingReport {
 		{"queue.tenant_running", strconv.Itoa(o.TenantRunning)},
 		{"queue.tenant_waiting", strconv.Itoa(o.TenantWaiting)},
 		{"queue.max_wait", o.MaxWait.String()},
+		{"programs.live", strconv.Itoa(o.Programs)},
+		{"programs.tenant_live", strconv.Itoa(o.TenantPrograms)},
+		{"programs.ttl", o.ProgramTTL.String()},
 	}
 }
 

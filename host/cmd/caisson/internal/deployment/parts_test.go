@@ -133,6 +133,7 @@ requests: {max_bytes: 1KiB}
 uploads: {max_bytes: 2KiB, max_files: 3, tenant_files: 4, tenant_bytes: 5KiB}
 artifacts: {max_files: 6, max_file_bytes: 7KiB, max_depth: 8}
 queue: {running: 9, waiting: 10, tenant_running: 11, tenant_waiting: 12, max_wait: 13s}
+programs: {live: 14, tenant_live: 15, ttl: 16s}
 `)
 	o := Options{File: f, LookupEnv: lookup(nil)}.exec()
 	if o.Fee() != 1 {
@@ -140,11 +141,11 @@ queue: {running: 9, waiting: 10, tenant_running: 11, tenant_waiting: 12, max_wai
 	}
 	got := []any{
 		o.BodyBytes, o.UploadBytes, o.UploadFiles, o.QuotaFiles, o.QuotaBytes, o.ChangedFiles, o.ChangedFileBytes, o.ChangedDepth,
-		o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.MaxWait,
+		o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.MaxWait, o.Programs, o.TenantPrograms, o.ProgramTTL,
 	}
 	want := []any{
 		int64(1024), int64(2048), 3, int64(4), int64(5120), 6, int64(7168), 8,
-		9, 10, 11, 12, 13 * time.Second,
+		9, 10, 11, 12, 13 * time.Second, 14, 15, 16 * time.Second,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("options = %v, want %v", got, want)
