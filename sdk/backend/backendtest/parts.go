@@ -110,12 +110,14 @@ func (k *kit) optionalTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer term.Close()
-	if err := term.Resize(t.Context(), 120, 40); err != nil {
-		t.Errorf("Resize: %v", err)
-	}
-	if _, err := io.WriteString(term, "typed\n"); err != nil {
-		t.Errorf("Write: %v", err)
-	}
+	k.within(t, "resizing and typing", func() {
+		if err := term.Resize(t.Context(), 120, 40); err != nil {
+			t.Errorf("Resize: %v", err)
+		}
+		if _, err := io.WriteString(term, "typed\n"); err != nil {
+			t.Errorf("Write: %v", err)
+		}
+	})
 	var all []byte
 	k.within(t, "the echo", func() {
 		buf := make([]byte, 100)
@@ -151,7 +153,9 @@ func (k *kit) optionalDialPort(t *testing.T) {
 	}
 	// Some gateways accept and then hang up.
 	defer conn.Close()
-	if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
-		t.Errorf("where nobody listens there are %d bytes, %v", n, err)
-	}
+	k.within(t, "a read where nobody listens", func() {
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Errorf("where nobody listens there are %d bytes, %v", n, err)
+		}
+	})
 }
