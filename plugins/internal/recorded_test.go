@@ -145,7 +145,7 @@ var quirks = []recorded{
 	{"20 paused or gone", "envd.TestPausedOrGone", "func"},
 	{"21 resuming what exists is 404 or 500", "e2b.TestConnect", "500"},
 	{"23 one protocol, bounded retries", "envd.TestRetries", "func"},
-	{"24 connecting has a body", "controlfake.TestStrict", "connect"},
+	{"24 connecting has a body", "controlfake.TestStrict", "no body when connecting"},
 	{"25 no token", "e2b.TestNoToken", "func"},
 	{"26 tokens on other ports", "e2b.TestPorts", "func"},
 	{"27 untagged templates", "e2b.TestTemplates", "untagged"},

@@ -38,6 +38,7 @@ func TestStrict(t *testing.T) {
 		"public traffic without secure":  {method: "POST", path: "/sandboxes", body: `{"templateID":"base","network":{"allowPublicTraffic":false}}`, status: 400},
 		"a timeout of zero":              {method: "POST", path: "/sandboxes", body: `{"templateID":"base","timeout":0}`, status: 400},
 		"a host without deny all":        {method: "POST", path: "/sandboxes", body: `{"templateID":"base","network":{"allowOut":["x.example"]}}`, status: 400},
+		"no body when connecting":        {method: "POST", path: "/sandboxes/iaaa/connect", status: 400, violation: "body"},
 		"two dashes in an id":            {method: "GET", path: "/sandboxes/a-b-c", status: 400},
 		"an absent sandbox":              {method: "GET", path: "/sandboxes/iaaa", status: 404, replyHas: `"code":404`},
 		"a limit beyond 100":             {method: "GET", path: "/v2/sandboxes?limit=101", status: 400, violation: "limit"},
