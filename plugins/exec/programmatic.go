@@ -197,6 +197,9 @@ func (p *program) equip(o *order, t session.Target) error {
 	if p.calls && !t.Info.Has(backend.CapControl) {
 		return refuse(http.StatusNotImplemented, codeUnsupported, "programs that call tools cannot run in this sandbox")
 	}
+	if p.calls {
+		t.Lasts() // it may be suspended
+	}
 	o.spec.Control = p.calls
 	o.spec.Program.Source = p.source
 	return nil

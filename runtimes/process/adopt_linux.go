@@ -184,7 +184,6 @@ func (k *kept) fits(ctx context.Context, spec Spec) error {
 	if r.Protocol != pluginwire.ProtocolVersion {
 		return fmt.Errorf("it speaks version %d of the backend protocol, this host version %d", r.Protocol, pluginwire.ProtocolVersion)
 	}
-	spec.SHA256 = "" // told apart below
 	bin, err := openBinary(ctx, spec)
 	if err != nil {
 		return err

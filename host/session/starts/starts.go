@@ -259,6 +259,7 @@ func (s *Service) follow(x session.Session, run backend.RunSpec, b *beginning) (
 	if err := b.Started(); err != nil {
 		return false, err
 	}
+	x.Lasts() // for as long as the work does
 	_, err = d.AttachRun(s.life, run.Ref, run.RunID, b)
 	return s.life.Err() != nil, err
 }
