@@ -217,10 +217,14 @@ func (r *Run) suspended() bool {
 // beside counts what was computed since it was last called, if calls are open, and
 // ends a guest that computes too much beside them.
 func (r *Run) beside() {
+	b := r.Program.Beside
+	if b == nil {
+		return
+	}
 	used := r.used()
 	units := used - r.counted
 	r.counted = used
-	if b := r.Program.Beside; b != nil && r.suspended() && !b.add(units) {
+	if r.suspended() && !b.add(units) {
 		interrupt()
 	}
 }
