@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes the generated Go code of sdk/backend/backend.proto, of the sandbox daemon's
-# protocol, and of the OpenAPI document. The generators are pinned by tools/go.mod
+# protocol, and of the OpenAPI document, with the examples for other languages. The generators are pinned by tools/go.mod
 # and tools/package-lock.json.
 #
 #	tools/generate.sh          writes
@@ -43,9 +43,10 @@ mkdir -p "$out/sdk/client/wire"
 go tool -modfile=tools/go.mod oapi-codegen -config tools/oapi-codegen.yaml \
 	-o "$out/sdk/client/wire/wire.gen.go" plugins/exec/openapi/openapi.yaml
 go tool -modfile=tools/go.mod gofumpt -w "$out/sdk/client/wire/wire.gen.go"
+go -C tools run ./clients ../plugins/exec/openapi/openapi.yaml "$(cd "$out" && pwd)"
 
 if [ "$out" != . ]; then
-	for dir in sdk/backend/backendpb plugins/internal/envd/envdpb sdk/client/wire; do
+	for dir in sdk/backend/backendpb plugins/internal/envd/envdpb sdk/client/wire docs/examples/clients docs/clients.md; do
 		diff -r "$out/$dir" "$dir" || {
 			echo "generated code is out of date: run tools/generate.sh" >&2
 			exit 1
