@@ -1,0 +1,44 @@
+// Command verified is a backend plugin for tests of caisson plugin verify. A file
+// called "wrong" beside it makes it break one promise.
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/caisson-run/caisson/internal/hostbackend"
+	"github.com/caisson-run/caisson/sdk/backend"
+)
+
+func main() {
+	backend.Serve(func(context.Context, hclog.Logger) (backend.Backend, error) {
+		b := verified{SharedBackend: hostbackend.NewShared(os.Getenv(backend.EnvData), hostbackend.Shared{Named: true})}
+		_, err := os.Stat(filepath.Join(filepath.Dir(os.Args[0]), "wrong"))
+		b.wrong = err == nil
+		return b, nil
+	})
+}
+
+type verified struct {
+	*hostbackend.SharedBackend
+	wrong bool
+}
+
+// Info says what the manifest beside this says.
+func (v verified) Info(ctx context.Context) (backend.Info, error) {
+	info, err := v.SharedBackend.Info(ctx)
+	info.Name, info.Version = "verified", "0.1.0"
+	info.Languages = []backend.LanguageSupport{{ID: "bash", Toolchain: "bash"}}
+	return info, err
+}
+
+// List shows everybody's sandboxes when it is wrong.
+func (v verified) List(ctx context.Context, f backend.ListFilter) ([]backend.Sandbox, error) {
+	if v.wrong {
+		f.Tenant, f.Session = "", ""
+	}
+	return v.SharedBackend.List(ctx, f)
+}
