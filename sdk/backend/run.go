@@ -140,7 +140,8 @@ type RunIO interface {
 	Stdout(p []byte) error
 	Stderr(p []byte) error
 	// Call asks the host for one programmatic call and waits for the answer, which may
-	// take as long as the host pleases. ctx ends when the program withdraws the call
+	// take as long as the host pleases. It may come before output that was written
+	// earlier. ctx ends when the program withdraws the call
 	// or the run ends.
 	Call(ctx context.Context, call ControlCall) (ControlReply, error)
 }

@@ -257,22 +257,28 @@ func (k *kit) controlAbsent(t *testing.T) {
 
 // controlOthers: nobody else can open the channel of a run.
 func (k *kit) controlOthers(t *testing.T) {
-	path := ""
+	var said atomic.Value // output may come after a call that was made later
+	said.Store("")
 	other := k.sandbox(t)
 	rec := &recorder{onStdout: func(all string) error {
-		path = all
+		said.Store(all)
 		return nil
 	}}
 	rec.onCall = func(_ context.Context, c backend.ControlCall) (backend.ControlReply, error) {
 		if c.Name == "intruder" {
 			t.Error("a call of another run arrived")
 		}
+		var path string
+		k.await(t, "path of the channel", func() (ok bool) {
+			path, ok = strings.CutSuffix(said.Load().(string), "\n")
+			return ok
+		})
 		if got := k.run(t, other, "dial", path).stdout; got != "refused" {
 			t.Errorf("another sandbox opened the channel: %s", got)
 		}
 		return backend.ControlReply{Result: []byte("{}")}, nil
 	}
-	k.do(t, k.callSpec(k.sandbox(t), "env", control.EnvPath, "call", "x", "{}"), rec)
+	k.do(t, k.callSpec(k.sandbox(t), "env", control.EnvPath, "out", "\n", "call", "x", "{}"), rec)
 }
 
 // controlMalformed: what is no frame ends the connection, and nothing else.

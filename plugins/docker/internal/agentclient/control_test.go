@@ -128,8 +128,13 @@ func TestChannelIsPrivate(t *testing.T) {
 	_, c := sandbox(t, options{})
 	var out backend.ExecResult
 	var execErr error
-	path := ""
-	h := &calling{heard: &heard{onOut: func(all string) error { path = strings.TrimSpace(all); return nil }}}
+	said := make(chan string, 1) // output comes on another stream than calls
+	h := &calling{heard: &heard{onOut: func(all string) error {
+		if strings.HasSuffix(all, "\n") {
+			said <- strings.TrimSpace(all)
+		}
+		return nil
+	}}}
 	h.answer = func(ctx context.Context, call backend.ControlCall) (backend.ControlReply, error) {
 		if call.Name != "mine" {
 			t.Errorf("a call %q arrived", call.Name)
@@ -147,7 +152,7 @@ try:
     print("connected")
 except OSError as e:
     print(type(e).__name__)
-`, path}})
+`, <-said}})
 		return backend.ControlReply{Result: []byte("1")}, nil
 	}
 	res, err := c.Run(t.Context(), callScript(`echo $CAISSON_CONTROL; "$CAISSON_CALL" mine`), h)
