@@ -217,6 +217,7 @@ func (d *door) room(ctx context.Context, place *queue.Place, cont *programmatic.
 	}
 	wait, cancel := context.WithTimeout(ctx, d.o.MaxWait)
 	defer cancel()
+	place.Need(cont.Memory())
 	err := place.Wait(wait)
 	if err != nil && ctx.Err() == nil {
 		err = rateLimited("no room to run within "+d.o.MaxWait.String(), defaultRetry, err)

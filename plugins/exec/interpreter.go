@@ -174,8 +174,8 @@ var _ services = (*host.Host)(nil)
 // Interpreter runs code and keeps files for callers. It is safe for concurrent
 // use.
 type Interpreter struct {
-	o     Options
-	host  services
+	o    Options
+	host services
 	// telemetry may be nil.
 	telemetry *telemetry.Telemetry
 

@@ -185,14 +185,14 @@ func TestProgramBudget(t *testing.T) {
 	python(t)
 	r := newRig(t)
 	slow := func(c asked) obj {
-		time.Sleep(700 * time.Millisecond) // longer than half of the budget: three of them are longer than it
+		time.Sleep(1500 * time.Millisecond) // all three are longer than the budget
 		return weather(c)
 	}
-	end, rounds := r.drive(alice, r.begin(alice, "py", "for i in range(3):\n    await get_weather(city='x')\nprint('done')", []string{"get_weather"}, obj{"timeout": 1500}), slow)
+	end, rounds := r.drive(alice, r.begin(alice, "py", "for i in range(3):\n    await get_weather(city='x')\nprint('done')", []string{"get_weather"}, obj{"timeout": 4000}), slow)
 	if end.Status != "completed" || end.Stdout != "done\n" || len(rounds) != 3 {
 		t.Errorf("a budget that ran while the program waited: %+v", end)
 	}
-	end, _ = r.drive(alice, r.begin(alice, "py", "print('a', flush=True)\nawait get_weather(city='x')\nwhile True: pass", []string{"get_weather"}, obj{"timeout": 1000}), weather)
+	end, _ = r.drive(alice, r.begin(alice, "py", "print('a', flush=True)\nawait get_weather(city='x')\nwhile True: pass", []string{"get_weather"}, obj{"timeout": 4000}), weather)
 	if end.Status != "error" || end.Error != "Time limit exceeded" || end.Stdout != "a\n" || !strings.Contains(end.Stderr, "Time limit exceeded") {
 		t.Errorf("an endless loop: %+v", end)
 	}

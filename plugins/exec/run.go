@@ -125,6 +125,9 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 	c.language = o.language
 	if !target.Info.Has(backend.CapShared) { // a provider elsewhere has its own memory
 		c.place.Need(o.spec.Limits.MemoryBytes)
+		if c.program != nil {
+			c.program.SetMemory(o.spec.Limits.MemoryBytes)
+		}
 	}
 	if c.charge == nil {
 		if err := i.reserve(ctx, c); err != nil {
