@@ -45,6 +45,8 @@ type File struct {
 	Uploads   Uploads   `yaml:"uploads"`
 	Artifacts Artifacts `yaml:"artifacts"`
 	Queue     Queue     `yaml:"queue"`
+	Rates     Rates     `yaml:"rates"`
+	Telemetry Telemetry `yaml:"telemetry"`
 	Programs  Programs  `yaml:"programs"`
 	Admission Admission `yaml:"admission"`
 	MCP       MCP       `yaml:"mcp"`
@@ -171,6 +173,45 @@ type Queue struct {
 	TenantWaiting Count `yaml:"tenant_waiting"`
 	// MaxWait is how long a run waits for its turn.
 	MaxWait Duration `yaml:"max_wait"`
+	// Memory bounds what the runs under way on this machine may use together by
+	// their limits, TenantMemory what those of one organisation may.
+	Memory       Size `yaml:"memory"`
+	TenantMemory Size `yaml:"tenant_memory"`
+}
+
+// Rates bound how often a principal may send requests. What exceeds them is refused
+// with 429.
+type Rates struct {
+	// Users are for each user of an organisation, ServiceKeys for each service key.
+	Users       RateSet `yaml:"users"`
+	ServiceKeys RateSet `yaml:"service_keys"`
+	// Principals is how many are remembered.
+	Principals Count `yaml:"principals"`
+}
+
+// RateSet has a rate for each class of requests.
+type RateSet struct {
+	Runs      Rate `yaml:"runs"`
+	Rounds    Rate `yaml:"rounds"`
+	Uploads   Rate `yaml:"uploads"`
+	Downloads Rate `yaml:"downloads"`
+	Reads     Rate `yaml:"reads"`
+}
+
+// Rate lets Burst requests through at once, and then Requests in each Per.
+type Rate struct {
+	Requests Count    `yaml:"requests"`
+	Per      Duration `yaml:"per"`
+	Burst    Count    `yaml:"burst"`
+}
+
+// Telemetry says who may read metrics and where traces come from. Where spans are sent
+// the variables of OpenTelemetry say.
+type Telemetry struct {
+	// PublicMetrics answers GET /metrics where callers are answered too, to everybody.
+	PublicMetrics bool `yaml:"public_metrics"`
+	// TrustTraceparent makes the server's spans part of the traces that callers name.
+	TrustTraceparent bool `yaml:"trust_traceparent"`
 }
 
 // Programs bound the programs that call tools of their callers. They keep their memory

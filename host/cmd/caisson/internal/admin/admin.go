@@ -20,6 +20,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -76,6 +77,8 @@ type Host interface {
 	Sweep(ctx context.Context) (host.SweepReport, error)
 	PluginOperator
 	PolicyOperator
+	// Telemetry is what is measured; it may be nil.
+	Telemetry() *telemetry.Telemetry
 }
 
 // Server answers in a data directory.
@@ -181,6 +184,7 @@ func routes(h Host) http.Handler {
 	})
 	pluginRoutes(mux, h)
 	policyRoutes(mux, h)
+	telemetryRoutes(mux, h.Telemetry())
 	return mux
 }
 

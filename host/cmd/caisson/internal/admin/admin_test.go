@@ -12,6 +12,7 @@ import (
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/minted"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -21,7 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixed is a host with one session and one backend that is down.
 type fixed struct {
-	ended []string
+	ended    []string
+	measured *telemetry.Telemetry
 	PluginOperator
 	PolicyOperator
 }
@@ -45,6 +47,8 @@ func (f *fixed) EndSession(_ context.Context, id string) error {
 	}
 	return nil
 }
+
+func (f *fixed) Telemetry() *telemetry.Telemetry { return f.measured }
 
 func (f *fixed) Sweep(context.Context) (host.SweepReport, error) {
 	return host.SweepReport{Sessions: minted.SweepReport{Seen: 3, Ended: 1}}, nil

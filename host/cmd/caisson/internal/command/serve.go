@@ -93,9 +93,15 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 		return fmt.Errorf("replicas that share a session store need the same secret: set %s to 16 or more random bytes on each of them", datadir.SecretVariable)
 	}
 	log.Debug("deployment secret read", "source", source)
+	measured, flush, err := a.measure(ctx, s, log)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	o := deployment.Options{
 		File: s.File, DataDir: data.Path(), LedgerPath: s.ledgerPath(),
 		PluginDirs: s.pluginDirs, Keys: keys, LookupEnv: a.LookupEnv, Log: log, Version: version(),
+		Telemetry: measured,
 	}
 	devKey := ""
 	if cmd.Bool("dev") {
@@ -109,6 +115,9 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	srv := server.Start(l, log.Named("http"))
+	if s.Telemetry.PublicMetrics {
+		srv.Handle("GET /metrics", measured.Handler())
+	}
 	d, err := deployment.Serve(ctx, o, srv)
 	if err != nil {
 		if ctx.Err() != nil {

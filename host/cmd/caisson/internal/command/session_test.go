@@ -15,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/host/session/reaper"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -47,6 +48,8 @@ func (t *two) EndSession(_ context.Context, id string) error {
 	t.ended = append(t.ended, id)
 	return nil
 }
+
+func (t *two) Telemetry() *telemetry.Telemetry { return nil }
 
 func (t *two) Sweep(context.Context) (host.SweepReport, error) {
 	return host.SweepReport{Sessions: minted.SweepReport{Seen: 9, Ended: 4}, Sandboxes: reaper.Report{Seen: 3, Reaped: 1}}, errors.New("config \"far\": down")

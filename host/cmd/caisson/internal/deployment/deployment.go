@@ -19,6 +19,7 @@ import (
 	"github.com/caisson-run/caisson/host/config"
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/ledger"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/plugins/exec"
 	"github.com/caisson-run/caisson/plugins/exec/mcp"
 	"github.com/hashicorp/go-hclog"
@@ -40,6 +41,8 @@ type Options struct {
 	// LookupEnv is os.LookupEnv: secrets and fees are read through it.
 	LookupEnv func(string) (string, bool)
 	Log       hclog.Logger
+	// Telemetry measures the deployment; nil measures nothing.
+	Telemetry *telemetry.Telemetry
 	// Version is told to clients that ask for it.
 	Version string
 
@@ -111,7 +114,7 @@ func Serve(ctx context.Context, o Options, router Router) (_ *Deployment, err er
 			err = errors.Join(err, d.abandon(ctx))
 		}
 	}()
-	platform := host.Platform{Router: router, Billing: host.Free, Log: o.Log}
+	platform := host.Platform{Router: router, Billing: host.Free, Log: o.Log, Telemetry: o.Telemetry}
 	var wallets admission.Wallets
 	if o.File.Billing.Ledger == config.LedgerSQLite {
 		l, err := ledger.Open(ctx, o.LedgerPath, ledger.Options{

@@ -64,10 +64,24 @@ func (o Options) mcp(router http.Handler) mcp.Options {
 	}
 }
 
+func rates(s config.RateSet) map[exec.RateClass]exec.Rate {
+	m := make(map[exec.RateClass]exec.Rate)
+	for class, r := range map[exec.RateClass]config.Rate{
+		exec.RateRuns: s.Runs, exec.RateRounds: s.Rounds, exec.RateUploads: s.Uploads,
+		exec.RateDownloads: s.Downloads, exec.RateReads: s.Reads,
+	} {
+		m[class] = exec.Rate{Requests: int(r.Requests), Per: time.Duration(r.Per), Burst: int(r.Burst)}
+	}
+	return m
+}
+
 // exec is the entry's part of the configuration; zero members are its defaults.
 func (o Options) exec() exec.Options {
 	f := o.File
 	return exec.Options{
+		MemoryBytes: int64(f.Queue.Memory), TenantMemoryBytes: int64(f.Queue.TenantMemory),
+		Rates: rates(f.Rates.Users), KeyRates: rates(f.Rates.ServiceKeys), RatePrincipals: int(f.Rates.Principals),
+
 		Fee:              func() int64 { return Fee(o.LookupEnv, host.ActRun) },
 		Running:          int(f.Queue.Running),
 		Waiting:          int(f.Queue.Waiting),
