@@ -74,6 +74,34 @@ echo "{\"id\":\"1\",\"result\":$("$CAISSON_CALL" n '{ "a" : 1 }')}"`},
 	}
 }
 
+// TestControlOfC: a compiled program opens the channel, and poll waits for it.
+func TestControlOfC(t *testing.T) {
+	need(t, "clang")
+	s := newSandbox(t)
+	p := s.program("clang", "main.c", `
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+	const char *ask = "{\"id\":\"1\",\"name\":\"n\",\"input\":{\"a\":1}}\n";
+	char b[1000];
+	int fd = open(getenv("CAISSON_CONTROL"), O_RDWR);
+	struct pollfd p = {fd, POLLIN, 0};
+	if (write(fd, ask, strlen(ask)) != (ssize_t)strlen(ask)) return 1;
+	if (poll(&p, 1, 0) != 0) return 2;
+	if (poll(&p, 1, 10000) != 1) return 3;
+	return write(1, b, read(fd, b, sizeof b)) < 0;
+}`)
+	p.Argv = []string{"clang", "-o", "/run/caisson/main", "/run/caisson/main.c"}
+	s.expect(s.run(t.Context(), p), 0, "", "")
+	p.Argv = []string{"/run/caisson/main"}
+	s.callable(&p, after(200*time.Millisecond))
+	s.expect(s.run(t.Context(), p), 0, `{"id":"1","result":{"a":1}}`+"\n", "")
+}
+
 // TestControlAbsent: without calls there is no channel, for nobody.
 func TestControlAbsent(t *testing.T) {
 	s := newSandbox(t)
