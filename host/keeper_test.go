@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -64,7 +63,10 @@ func (k keeper) Get(_ context.Context, ref backend.Ref) (backend.Sandbox, error)
 	if err != nil {
 		return backend.Sandbox{}, err
 	}
-	sb.Metadata.Labels = map[string]string{"version": k.script.Version, "pid": strconv.Itoa(os.Getpid())} // who answers
+	if sb.Metadata.Labels == nil {
+		sb.Metadata.Labels = make(map[string]string)
+	}
+	sb.Metadata.Labels["version"] = k.script.Version // who answers
 	return sb, nil
 }
 

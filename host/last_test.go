@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -14,18 +15,9 @@ import (
 // long as they do.
 func TestTerminalsAndSuspendedProgramsStay(t *testing.T) {
 	k := openKeepers(t)
-	resolver, err := k.h.Managed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := resolver.Resolve(t.Context(), "acme", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Run(t.Context(), "chat", backend.RunSpec{
-		RunID: "r", Program: backend.Program{File: "main"}, Steps: []backend.Step{{Name: "run", Argv: []string{"x"}}},
-	}, &printed{}); err != nil {
-		t.Fatal(err)
+	m := k.managed()
+	if got := runIn(t, m, "chat"); got != "1.2.3: " {
+		t.Fatalf("it printed %q", got)
 	}
 	term, err := m.Terminal(t.Context(), "chat", backend.TerminalSpec{}, false)
 	if err != nil {
@@ -80,5 +72,67 @@ func expectRead(t *testing.T, r io.Reader, want string) {
 	b := make([]byte, len(want))
 	if _, err := io.ReadFull(r, b); err != nil || string(b) != want {
 		t.Fatalf("read %q, %v; want %q", b, err, want)
+	}
+}
+
+// managed keeps sessions that a platform names.
+func (k keepers) managed() *session.Manager {
+	k.t.Helper()
+	resolver, err := k.h.Managed()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	m, err := resolver.Resolve(k.t.Context(), "acme", "")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return m
+}
+
+// runIn runs a program in a session and returns what it printed: the version first.
+func runIn(t *testing.T, m *session.Manager, id string) string {
+	t.Helper()
+	live := &printed{}
+	_, err := m.Run(t.Context(), id, backend.RunSpec{
+		RunID: "r", Program: backend.Program{File: "main"}, Steps: []backend.Step{{Name: "run", Argv: []string{"x"}}},
+	}, live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return live.out
+}
+
+// A session keeps its sandbox where the next version cannot serve it: nobody replaces
+// it, and no sweep takes it for one that is gone or forgotten.
+func TestSessionsKeepTheirSandboxes(t *testing.T) {
+	k := openKeepers(t)
+	m := k.managed()
+	runIn(t, m, "chat")
+	before, err := m.Bound(t.Context(), "chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	swap(t, k.h, SwapOptions{Dir: k.next("2.0.0", "8"), Watch: -1}, SwapDone)
+	for range 2 {
+		if got := runIn(t, m, "chat"); got != "1.2.3: " {
+			t.Errorf("it ran where it printed %q", got)
+		}
+		if got := runIn(t, m, "another"); got != "2.0.0: " {
+			t.Errorf("a new session ran where it printed %q", got)
+		}
+		r, err := k.h.Sweep(t.Context())
+		if err != nil || r.Sandboxes.Bound != 2 || r.Sandboxes.Reaped+r.Sandboxes.Unbound != 0 {
+			t.Errorf("the sweep did %+v, %v", r, err)
+		}
+	}
+	if after, err := m.Bound(t.Context(), "chat"); err != nil || after != before {
+		t.Errorf("the session has sandbox %q, had %q: %v", after, before, err)
+	}
+	if err := m.Destroy(t.Context(), "chat"); err != nil {
+		t.Fatal(err)
+	}
+	k.eventually("the old version ends", func() bool { return len(k.h.Plugins()) == 1 })
+	if got := runIn(t, m, "chat"); got != "2.0.0: " {
+		t.Errorf("a session that was made anew ran where it printed %q", got)
 	}
 }

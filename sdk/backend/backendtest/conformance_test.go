@@ -1,17 +1,12 @@
 package backendtest_test
 
 import (
-	"context"
 	"encoding/json"
-	"net"
 	"os/exec"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/caisson-run/caisson/internal/hostbackend"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -44,28 +39,7 @@ func overGRPC(h backendtest.Harness) backendtest.Harness {
 	inner := h.New
 	h.New = func(t *testing.T) (backend.Backend, json.RawMessage) {
 		b, config := inner(t)
-		srv, err := backend.NewServer(t.Context(), b, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lis := bufconn.Listen(1 << 20)
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = srv.Serve(lis)
-		}()
-		conn, err := grpc.NewClient("passthrough:///bufconn",
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = conn.Close()
-			srv.Stop()
-			<-served
-		})
-		return backend.NewClient(conn), config
+		return backendtest.Wired(t, b), config
 	}
 	return h
 }
