@@ -18,7 +18,7 @@ type config struct {
 const (
 	maxTypes      = 64
 	leastMaxBytes = 1 << 10
-	mostMaxBytes  = 256 << 10
+	mostMaxBytes  = 128 << 10
 )
 
 // parseConfig checks what the schema says again, and that types are known.

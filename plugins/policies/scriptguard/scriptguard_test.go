@@ -32,7 +32,7 @@ func TestConfig(t *testing.T) {
 	for config, want := range map[string]string{
 		`{}`: "", `{"ignore":["mines"],"warn":["reverse_shell","not_scanned"],"max_bytes":1024}`: "",
 		`{"ignore":[]}`: "want at least one type", `{"warn":"mines"}`: "want an array", `{"deny":["mines"]}`: "unknown member",
-		`{"max_bytes":1023}`: "want a number from", `{"max_bytes":262145}`: "want a number from", `{"max_bytes":1.5}`: "want a 64-bit integer",
+		`{"max_bytes":1023}`: "want a number from", `{"max_bytes":131073}`: "want a number from", `{"max_bytes":1.5}`: "want a 64-bit integer",
 		`{"warn":["Mines"]}`: `there are no findings of type "Mines"`, `{"ignore":["minez"]}`: `there are no findings of type "minez"`, `[]`: "want an object",
 	} {
 		_, err := parseConfig([]byte(config))

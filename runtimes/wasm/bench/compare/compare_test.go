@@ -14,6 +14,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/compile"
 	"github.com/open-policy-agent/opa/v1/rego"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/tester"
 
 	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/guest/abi"
@@ -192,18 +193,61 @@ func TestEchoes(t *testing.T) {
 
 // TestRegoIsWhatOPAMakes builds the committed bundle anew.
 func TestRegoIsWhatOPAMakes(t *testing.T) {
-	var made bytes.Buffer
-	c := compile.New().WithTarget(compile.TargetWasm).WithEntrypoints("caisson/verdict", "caisson/remarks").
-		WithRevision("sample-1").WithPaths("policy.rego", "data.json").WithFS(os.DirFS(testdata + "opa")).WithOutput(&made)
-	if err := c.Build(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	made := buildRego(t, testdata+"opa", "sample-1", []string{"policy.rego", "data.json"}, "caisson/verdict", "caisson/remarks")
 	committed, err := os.ReadFile(testdata + "opa/policy.tar.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(made.Bytes(), committed) {
+	if !bytes.Equal(made, committed) {
 		t.Errorf("testdata/opa/policy.tar.gz is not what opa makes of its sources: run testdata/opa/build.sh")
+	}
+}
+
+func buildRego(t *testing.T, dir, revision string, paths []string, entries ...string) []byte {
+	t.Helper()
+	var made bytes.Buffer
+	c := compile.New().WithTarget(compile.TargetWasm).WithEntrypoints(entries...).
+		WithRevision(revision).WithPaths(paths...).WithFS(os.DirFS(dir)).WithOutput(&made)
+	if err := c.Build(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return made.Bytes()
+}
+
+// TestNewRego: what caisson plugin new writes is compiled, passes its own tests, and
+// decides.
+func TestNewRego(t *testing.T) {
+	const dir = "../../../../host/cmd/caisson/internal/scaffold/templates/policy-rego"
+	modules, store, err := tester.Load([]string{dir + "/policy.rego", dir + "/policy_test.rego"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	txn, err := store.NewTransaction(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Abort(ctx, txn)
+	results, err := tester.NewRunner().SetStore(store).SetModules(modules).RunTests(ctx, txn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := 0
+	for r := range results {
+		if !r.Pass() {
+			t.Errorf("%s: %v", r.Name, r.Error)
+		}
+		passed++
+	}
+	if passed != 3 {
+		t.Errorf("%d tests", passed)
+	}
+	decide := caisson(t, wasm.Spec{Module: buildRego(t, dir, "", []string{"policy.rego"}, "caisson/verdict"), ABI: wasm.ABIOPA, Config: []byte(`{"denied":["php"]}`)}, wasm.OpAdmit)
+	for language, want := range map[string]policy.Decision{"py": policy.Allow, "bash": policy.Deny, "php": policy.Deny} {
+		out, err := decide(request(language))
+		if v, err2 := policy.DecodeVerdict(out); err != nil || err2 != nil || v.Decision != want {
+			t.Errorf("%s: %s %v %v", language, out, err, err2)
+		}
 	}
 }
 

@@ -85,6 +85,7 @@ func TestHelp(t *testing.T) {
 		{"plugin", "logs"},
 		{"plugin", "swap"},
 		{"plugin", "reset"},
+		{"plugin", "new"},
 		{"plugin", "lint"},
 		{"plugin", "verify"},
 		{"plugin", "install"},

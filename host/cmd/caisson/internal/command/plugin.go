@@ -22,7 +22,7 @@ func (a *app) pluginCommand() *cli.Command {
 		Commands: []*cli.Command{
 			a.pluginListCommand(), a.pluginInspectCommand(), a.pluginLogsCommand(),
 			a.pluginSwapCommand(), a.pluginResetCommand(),
-			a.pluginLintCommand(), a.pluginVerifyCommand(), a.pluginInstallCommand(), a.conformCommand(),
+			a.pluginNewCommand(), a.pluginLintCommand(), a.pluginVerifyCommand(), a.pluginInstallCommand(), a.conformCommand(),
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },
 	}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/scaffold"
+	"github.com/urfave/cli/v3"
+)
+
+func (a *app) pluginNewCommand() *cli.Command {
+	return &cli.Command{
+		Name: "new", Usage: "write the beginning of a plugin", ArgsUsage: "KIND NAME",
+		Description: "KIND is backend, policy or language. A new directory NAME gets a plugin that builds\n" +
+			"(make build), is tested (make test) and passes lint and verify (make verify) as it\n" +
+			"is. Policies are also written in assemblyscript, which needs npm, and in rego.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "lang", Usage: "`LANGUAGE` to write it in: go, assemblyscript or rego", Value: "go"},
+			&cli.StringFlag{Name: "dir", Usage: "make the directory `DIR` instead of NAME"},
+			&cli.StringFlag{Name: "sdk", Usage: "build against Caisson's sources in `DIR` instead of the published module"},
+		},
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			if err := exactArgs(cmd, "KIND", "NAME"); err != nil {
+				return err
+			}
+			p := scaffold.Project{
+				Kind: cmd.Args().Get(0), Name: cmd.Args().Get(1), Lang: cmd.String("lang"),
+				Dir: cmd.String("dir"), SDK: cmd.String("sdk"), Version: version(),
+			}
+			if p.Dir == "" {
+				p.Dir = p.Name
+			}
+			files, err := scaffold.Write(p)
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				fmt.Fprintf(a.Stdout, "%s/%s\n", p.Dir, f)
+			}
+			if p.Kind == "backend" {
+				fmt.Fprintf(a.Stdout, "next: cd %s && go mod tidy && make verify\n", p.Dir)
+			} else {
+				fmt.Fprintf(a.Stdout, "next: cd %s && make test verify\n", p.Dir)
+			}
+			return nil
+		},
+	}
+}
