@@ -42,6 +42,8 @@ var layout = []floor{
 	{path: "plugins/wasm", may: []string{"sdk/backend", "runtimes/wasm"}},
 	// What backends of one kind share.
 	{path: "plugins/internal", may: []string{"sdk/backend", "sdk/netguard"}},
+	// What their tests share, which may reach up as tests may.
+	{path: "plugins/internal/plugintest", may: []string{"sdk/backend", "manifest", "runtimes/process", "host", "plugins/internal"}},
 	// Guest modules stay small.
 	{path: "plugins/languages", may: []string{"sdk", "sdk/guest", "sdk/language"}},
 	{path: "plugins/policies", may: []string{"sdk", "sdk/guest", "sdk/policy"}},

@@ -1,46 +1,17 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
+	"encoding/json"
 	"testing"
 
-	"github.com/caisson-run/caisson/host/config"
 	"github.com/caisson-run/caisson/plugins/cube/internal/dialect"
+	"github.com/caisson-run/caisson/plugins/internal/plugintest"
 )
 
-// TestExamples: the configurations that docs/cube.md shows are ones that the server, the
-// manifest and the plugin accept.
+// TestExamples are the configurations of docs/cube.md.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../../docs/examples/cube/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	m := readManifest(t)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := config.Parse(file, text)
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
-		for name := range f.Backends[0].Secrets {
-			f.Backends[0].Secrets[name] = config.Secret{Env: "SECRET"}
-		}
-		c, err := f.Host(func(string) (string, bool) { return "secret", true })
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
-		}
-		raw, err := m.CompleteConfig(c.Backends[0].Config)
-		if err == nil {
-			_, err = dialect.Open(name, raw)
-		}
-		if err != nil || c.Backends[0].Plugin != name {
-			t.Errorf("%s, plugin %s: %v", file, c.Backends[0].Plugin, err)
-		}
-	}
+	plugintest.Examples(t, readManifest(t), func(raw json.RawMessage) error {
+		_, err := dialect.Open(name, raw)
+		return err
+	})
 }

@@ -2,42 +2,20 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/plugins/cube/internal/dialect"
+	"github.com/caisson-run/caisson/plugins/internal/plugintest"
 )
 
 // TestManifest holds the manifest and the program together.
-func TestManifest(t *testing.T) {
-	m := readManifest(t)
-	if m.Name != name || m.Version != version {
-		t.Errorf("the manifest is of %s %s, the program of %s %s", m.Name, m.Version, name, version)
-	}
-	for _, c := range capabilities {
-		if !slices.Contains(m.Capabilities, string(c)) {
-			t.Errorf("the manifest lacks %s", c)
-		}
-	}
-	if len(m.Capabilities) != len(capabilities) {
-		t.Errorf("the manifest has %v, the program %v", m.Capabilities, capabilities)
-	}
-}
+func TestManifest(t *testing.T) { readManifest(t) }
 
 func readManifest(t testing.TB) *manifest.Manifest {
 	t.Helper()
-	text, err := os.ReadFile("plugin.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := manifest.Parse("plugin.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return plugintest.Manifest(t, name, version, capabilities)
 }
 
 // TestConfigs: what this provider asks of a config beyond what all do, in the manifest

@@ -19,14 +19,7 @@ import (
 // rig is a backend on a provider of its own.
 func rig(t testing.TB, more map[string]any, change ...func(*controlfake.Options)) *remotetest.Rig {
 	t.Helper()
-	p := plugin()
-	p.Dir = t.TempDir()
-	return remotetest.New(t, controlfake.Cube, p, more, change...)
-}
-
-func at(method, path string, f envdfake.Fault) envdfake.Fault {
-	f.Method, f.Path = method, path
-	return f
+	return remotetest.Kept(t, controlfake.Cube, plugin(), more, change...)
 }
 
 // TestCreateBody: both forms of the lifecycle, the switch in its one spelling, and a
@@ -177,7 +170,7 @@ func TestTokenHandedBack(t *testing.T) {
 		}
 	}
 	// What a version of the provider tells when it is connected to comes before it.
-	r.Script.Add(at("POST", "/sandboxes/"+sb.ID+"/connect", envdfake.Fault{
+	r.Script.Add(remotetest.At("POST", "/sandboxes/"+sb.ID+"/connect", envdfake.Fault{
 		Status: 200, Header: map[string]string{"Content-Type": "application/json"},
 		Body: `{"sandboxID":"` + sb.ID + `","templateID":"base","trafficAccessToken":"newer"}`,
 	}))
@@ -457,8 +450,8 @@ func TestControlErrors(t *testing.T) {
 		"a message as a detail":   {envdfake.Fault{Status: 400, Body: `{"detail":"bad"}`}, backend.KindInvalidRequest},
 	} {
 		c.fault.Times = 2 // where the second version of the route is tried too
-		r.Script.Add(at("POST", path+"/connect", c.fault))
-		r.Script.Add(at("POST", "/v2"+path+"/connect", c.fault))
+		r.Script.Add(remotetest.At("POST", path+"/connect", c.fault))
+		r.Script.Add(remotetest.At("POST", "/v2"+path+"/connect", c.fault))
 		_, err := r.Connect(t.Context(), ref)
 		remotetest.Kind(t, name, err, c.kind, false)
 		r.Script.Clear()

@@ -20,9 +20,7 @@ import (
 // rig is a backend on a provider of its own.
 func rig(t testing.TB, more map[string]any, change ...func(*controlfake.Options)) *remotetest.Rig {
 	t.Helper()
-	p := plugin()
-	p.Dir = t.TempDir()
-	return remotetest.New(t, controlfake.E2B, p, more, change...)
+	return remotetest.Kept(t, controlfake.E2B, plugin(), more, change...)
 }
 
 func sandboxPath(ref backend.Ref, rest string) string { return "/sandboxes/" + ref.ID + rest }

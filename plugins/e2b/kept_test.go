@@ -185,7 +185,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	// One that the sandbox is busy with something else for can be asked for again.
 	for status, kind := range map[int]backend.Kind{409: backend.KindConflict, 503: backend.KindUnavailable} {
-		r.Script.Add(at("POST", sandboxPath(ref, "/snapshots"), apiError(status, "busy")))
+		r.Script.Add(remotetest.At("POST", sandboxPath(ref, "/snapshots"), apiError(status, "busy")))
 		_, err := r.Snapshot(ctx, ref, "x", nil)
 		remotetest.Kind(t, "Snapshot of a busy sandbox", err, kind, false)
 	}

@@ -24,11 +24,6 @@ func apiError(status int, message string) envdfake.Fault {
 	return envdfake.Fault{Status: status, Body: fmt.Sprintf(`{"code":%d,"message":%q}`, status, message)}
 }
 
-func at(method, path string, f envdfake.Fault) envdfake.Fault {
-	f.Method, f.Path = method, path
-	return f
-}
-
 // TestLookingWakesNothing: nothing but Connect asks the provider to connect, and no
 // look at a sandbox resumes or extends it.
 func TestLookingWakesNothing(t *testing.T) {
@@ -68,24 +63,24 @@ func TestConnect(t *testing.T) {
 		gone   bool
 	}{
 		"running":                       {nil, "", false},
-		"absent twice":                  {[]envdfake.Fault{at("POST", connect, apiError(404, absent)), at("GET", get, apiError(404, absent))}, backend.KindNotFound, true},
-		"absent, but described":         {[]envdfake.Fault{at("POST", connect, apiError(404, absent))}, backend.KindUnavailable, false},
-		"terminal, but described":       {[]envdfake.Fault{at("POST", connect, apiError(410, "gone"))}, backend.KindUnavailable, false},
-		"terminal twice":                {[]envdfake.Fault{at("POST", connect, apiError(410, "gone")), at("GET", get, apiError(410, "gone"))}, backend.KindTerminal, true},
-		"a route that is not there":     {[]envdfake.Fault{at("POST", "*", envdfake.Fault{Status: 404, Times: 2})}, backend.KindUnsupported, false},
-		"a page":                        {[]envdfake.Fault{at("POST", connect, envdfake.Fault{Status: 200, Body: "<html>log in</html>"})}, backend.KindInternal, false},
-		"internal":                      {[]envdfake.Fault{at("POST", connect, apiError(500, "sandbox not found"))}, backend.KindUnavailable, false},
-		"bad gateway":                   {[]envdfake.Fault{at("POST", connect, envdfake.Fault{Status: 502, Body: "<html>bad gateway</html>"})}, backend.KindUnavailable, false},
-		"refused":                       {[]envdfake.Fault{at("POST", connect, apiError(401, "bad key"))}, backend.KindAuthentication, false},
-		"forbidden":                     {[]envdfake.Fault{at("POST", connect, apiError(403, "team is blocked"))}, backend.KindAuthentication, false},
-		"rate limit":                    {[]envdfake.Fault{at("POST", connect, apiError(429, "too many"))}, backend.KindCapacity, false},
-		"rate limit that says when":     {[]envdfake.Fault{at("POST", connect, envdfake.Fault{Status: 429, Header: map[string]string{"Retry-After": "1"}})}, "", false},
-		"in transition for a moment":    {[]envdfake.Fault{at("POST", connect, withTimes(apiError(409, "pausing"), 2))}, "", false},
-		"in transition for ever":        {[]envdfake.Fault{at("POST", connect, withTimes(apiError(409, "pausing"), -1))}, backend.KindConflict, false},
-		"cut":                           {[]envdfake.Fault{at("POST", connect, envdfake.Fault{Reset: true})}, backend.KindUnavailable, false},
-		"gateway timeout":               {[]envdfake.Fault{at("POST", connect, apiError(504, "late"))}, backend.KindTimeout, false},
-		"description fails":             {[]envdfake.Fault{at("GET", get, withTimes(apiError(500, "x"), -1))}, backend.KindUnavailable, false},
-		"description fails for a while": {[]envdfake.Fault{at("GET", get, withTimes(apiError(503, "x"), 2))}, "", false},
+		"absent twice":                  {[]envdfake.Fault{remotetest.At("POST", connect, apiError(404, absent)), remotetest.At("GET", get, apiError(404, absent))}, backend.KindNotFound, true},
+		"absent, but described":         {[]envdfake.Fault{remotetest.At("POST", connect, apiError(404, absent))}, backend.KindUnavailable, false},
+		"terminal, but described":       {[]envdfake.Fault{remotetest.At("POST", connect, apiError(410, "gone"))}, backend.KindUnavailable, false},
+		"terminal twice":                {[]envdfake.Fault{remotetest.At("POST", connect, apiError(410, "gone")), remotetest.At("GET", get, apiError(410, "gone"))}, backend.KindTerminal, true},
+		"a route that is not there":     {[]envdfake.Fault{remotetest.At("POST", "*", envdfake.Fault{Status: 404, Times: 2})}, backend.KindUnsupported, false},
+		"a page":                        {[]envdfake.Fault{remotetest.At("POST", connect, envdfake.Fault{Status: 200, Body: "<html>log in</html>"})}, backend.KindInternal, false},
+		"internal":                      {[]envdfake.Fault{remotetest.At("POST", connect, apiError(500, "sandbox not found"))}, backend.KindUnavailable, false},
+		"bad gateway":                   {[]envdfake.Fault{remotetest.At("POST", connect, envdfake.Fault{Status: 502, Body: "<html>bad gateway</html>"})}, backend.KindUnavailable, false},
+		"refused":                       {[]envdfake.Fault{remotetest.At("POST", connect, apiError(401, "bad key"))}, backend.KindAuthentication, false},
+		"forbidden":                     {[]envdfake.Fault{remotetest.At("POST", connect, apiError(403, "team is blocked"))}, backend.KindAuthentication, false},
+		"rate limit":                    {[]envdfake.Fault{remotetest.At("POST", connect, apiError(429, "too many"))}, backend.KindCapacity, false},
+		"rate limit that says when":     {[]envdfake.Fault{remotetest.At("POST", connect, envdfake.Fault{Status: 429, Header: map[string]string{"Retry-After": "1"}})}, "", false},
+		"in transition for a moment":    {[]envdfake.Fault{remotetest.At("POST", connect, withTimes(apiError(409, "pausing"), 2))}, "", false},
+		"in transition for ever":        {[]envdfake.Fault{remotetest.At("POST", connect, withTimes(apiError(409, "pausing"), -1))}, backend.KindConflict, false},
+		"cut":                           {[]envdfake.Fault{remotetest.At("POST", connect, envdfake.Fault{Reset: true})}, backend.KindUnavailable, false},
+		"gateway timeout":               {[]envdfake.Fault{remotetest.At("POST", connect, apiError(504, "late"))}, backend.KindTimeout, false},
+		"description fails":             {[]envdfake.Fault{remotetest.At("GET", get, withTimes(apiError(500, "x"), -1))}, backend.KindUnavailable, false},
+		"description fails for a while": {[]envdfake.Fault{remotetest.At("GET", get, withTimes(apiError(503, "x"), 2))}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, f := range c.faults {
@@ -135,7 +130,7 @@ func TestDelete(t *testing.T) {
 				c.prepare(ref)
 			}
 			if c.fault != nil {
-				r.Script.Add(at("DELETE", sandboxPath(ref, ""), *c.fault))
+				r.Script.Add(remotetest.At("DELETE", sandboxPath(ref, ""), *c.fault))
 			}
 			defer r.Script.Clear()
 			r.Requests()
@@ -189,7 +184,7 @@ func TestKeepAlive(t *testing.T) {
 func TestKeepAliveRace(t *testing.T) {
 	r := rig(t, nil)
 	ref := r.Make("s")
-	r.Script.Add(at("POST", sandboxPath(ref, "/timeout"), apiError(404, "sandbox not found")))
+	r.Script.Add(remotetest.At("POST", sandboxPath(ref, "/timeout"), apiError(404, "sandbox not found")))
 	_, err := r.KeepAlive(t.Context(), ref, time.Hour)
 	remotetest.Kind(t, "KeepAlive", err, backend.KindUnavailable, false)
 }
@@ -391,10 +386,10 @@ func TestAmbiguousGateway(t *testing.T) {
 		"paused":  {func(ref backend.Ref) { r.Park(ref.ID) }, backend.KindConflict, false},
 		"gone":    {func(ref backend.Ref) { r.Vanish(ref.ID) }, backend.KindNotFound, true},
 		"unknown": {func(ref backend.Ref) {
-			r.Script.Add(at("GET", sandboxPath(ref, ""), withTimes(apiError(500, "sandbox not found"), -1)))
+			r.Script.Add(remotetest.At("GET", sandboxPath(ref, ""), withTimes(apiError(500, "sandbox not found"), -1)))
 		}, backend.KindUnavailable, false},
 		"wrong key": {func(ref backend.Ref) {
-			r.Script.Add(at("GET", sandboxPath(ref, ""), withTimes(apiError(401, "bad key"), -1)))
+			r.Script.Add(remotetest.At("GET", sandboxPath(ref, ""), withTimes(apiError(401, "bad key"), -1)))
 		}, backend.KindUnavailable, false}, // nobody could be asked: what the gateway said stays
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,44 +2,22 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/plugins/e2b/internal/dialect"
+	"github.com/caisson-run/caisson/plugins/internal/plugintest"
 	"github.com/caisson-run/caisson/plugins/internal/remote"
 )
 
 func readManifest(t testing.TB) *manifest.Manifest {
 	t.Helper()
-	text, err := os.ReadFile("plugin.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := manifest.Parse("plugin.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return plugintest.Manifest(t, name, version, capabilities)
 }
 
 // TestManifest holds the manifest and the program together.
-func TestManifest(t *testing.T) {
-	m := readManifest(t)
-	if m.Name != name || m.Version != version {
-		t.Errorf("the manifest is of %s %s, the program of %s %s", m.Name, m.Version, name, version)
-	}
-	var caps []string
-	for _, c := range capabilities {
-		caps = append(caps, string(c))
-	}
-	granted := slices.Sorted(slices.Values(m.Capabilities))
-	if slices.Sort(caps); !slices.Equal(caps, granted) {
-		t.Errorf("capabilities %v, in the manifest %v", caps, granted)
-	}
-}
+func TestManifest(t *testing.T) { readManifest(t) }
 
 // TestConfigs: what a config may hold. The manifest and the program agree, and no
 // error repeats a value.

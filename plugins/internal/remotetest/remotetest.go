@@ -129,6 +129,19 @@ func New(t testing.TB, provider controlfake.Provider, p remote.Plugin, more map[
 	return r
 }
 
+// Kept is New for a plugin that keeps things in a directory of the test's.
+func Kept(t testing.TB, provider controlfake.Provider, p remote.Plugin, more map[string]any, change ...func(*controlfake.Options)) *Rig {
+	t.Helper()
+	p.Dir = t.TempDir()
+	return New(t, provider, p, more, change...)
+}
+
+// At is a fault for requests with that method and path.
+func At(method, path string, f envdfake.Fault) envdfake.Fault {
+	f.Method, f.Path = method, path
+	return f
+}
+
 // Restart replaces the backend by another one, as after the process ended.
 func (r *Rig) Restart() {
 	r.T.Helper()
