@@ -190,7 +190,7 @@ test: build packs clients ## run every test, published clients included
 test-full: build packs ## run every language in the full Docker image; tools/engine.sh makes it
 	@test -n "$$CAISSON_TEST_DOCKER_FULL_IMAGE" || { \
 		echo 'make test-full: no image; tools/engine.sh start && tools/engine.sh image full && eval "$$(tools/engine.sh env)"' >&2; exit 1; }
-	$(GO) test -count=1 -v -timeout 20m -run '^(TestDockerLanguages|TestDockerLibraries|TestPlansRunInTheFullImage)$$' ./host/cmd/caisson/e2e ./plugins/languages
+	$(GO) test -count=1 -v -timeout 20m -run '^(TestDockerLanguages|TestDockerLibraries|TestPlansRunInTheFullImage|TestWireInDocker)$$' ./host/cmd/caisson/e2e ./plugins/languages ./plugins/exec/clienttest
 
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }

@@ -8,10 +8,40 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// Remove removes the containers of sessions, which end their names, and returns how
+// many there were. It needs the docker command.
+func Remove(host string, sessions []string) (removed int, err error) {
+	docker := func(args ...string) (string, error) {
+		out, err := exec.Command("docker", append([]string{"--host", host}, args...)...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("docker %q: %w: %s", args, err, out)
+		}
+		return string(out), err
+	}
+	list, err := docker("ps", "--all", "--format", "{{.Names}}")
+	if err != nil {
+		return 0, err
+	}
+	var names []string
+	for name := range strings.FieldsSeq(list) {
+		if slices.ContainsFunc(sessions, func(id string) bool { return strings.HasSuffix(name, "_"+id) }) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return 0, nil
+	}
+	_, err = docker(append([]string{"rm", "--force", "--volumes"}, names...)...)
+	return len(names), err
+}
 
 // Hold waits until nobody else holds the engine at host, and holds it until release
 // or the end of the process.

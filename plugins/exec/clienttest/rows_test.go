@@ -17,8 +17,9 @@ type row struct {
 
 // TestRows runs them all. Those that need a clock, a failure or money of the test's own
 // are tests of plugins/exec; coverage_test.go there says where each row is held.
-func TestRows(t *testing.T) {
-	s := startServer(t)
+func TestRows(t *testing.T) { runRows(t, startServer(t)) }
+
+func runRows(t *testing.T, s server) {
 	numbers := make(map[int]bool)
 	for _, r := range slices.Concat(nameRows, inputRows, outputRows, wireRows) {
 		if numbers[r.number] {

@@ -10,8 +10,9 @@ import (
 )
 
 // TestWorkflows is what servers of this contract test themselves with, end to end.
-func TestWorkflows(t *testing.T) {
-	s := startServer(t)
+func TestWorkflows(t *testing.T) { runWorkflows(t, startServer(t)) }
+
+func runWorkflows(t *testing.T, s server) {
 	for _, w := range []struct {
 		name string
 		run  func(*testing.T, server)

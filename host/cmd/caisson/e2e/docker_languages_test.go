@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -149,31 +147,13 @@ func fullImage(t *testing.T) *dockerServer {
 	return s
 }
 
-// removeContainers removes the containers of sessions, which end their names.
+// removeContainers removes the containers of sessions, each of which must have one.
 func removeContainers(sessions []string) error {
-	docker := func(args ...string) (string, error) {
-		cmd := exec.Command("docker", append([]string{"--host", os.Getenv("CAISSON_TEST_DOCKER_HOST")}, args...)...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("docker %q: %w: %s", args, err, out)
-		}
-		return string(out), err
+	n, err := enginetest.Remove(os.Getenv("CAISSON_TEST_DOCKER_HOST"), sessions)
+	if err == nil && n < len(sessions) {
+		err = fmt.Errorf("of %d sessions there are %d containers", len(sessions), n)
 	}
-	list, err := docker("ps", "--all", "--format", "{{.Names}}")
-	if err != nil {
-		return err
-	}
-	remove := []string{"rm", "--force", "--volumes"}
-	for name := range strings.FieldsSeq(list) {
-		if slices.ContainsFunc(sessions, func(id string) bool { return strings.HasSuffix(name, "_"+id) }) {
-			remove = append(remove, name)
-		}
-	}
-	if len(remove) < 3+len(sessions) {
-		err = fmt.Errorf("of %d sessions there are the containers %q", len(sessions), remove[3:])
-	}
-	_, failed := docker(remove...)
-	return errors.Join(err, failed)
+	return err
 }
 
 // execute runs a program, in a new session unless one is named, and wants a reply that

@@ -1,0 +1,51 @@
+package clienttest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/caisson-run/caisson/internal/enginetest"
+)
+
+// TestWireInDocker meets the edge cases and workflows in containers of the full image,
+// where the interpreters are the original ones: the wire is the same.
+func TestWireInDocker(t *testing.T) {
+	host, image := os.Getenv("CAISSON_TEST_DOCKER_HOST"), os.Getenv("CAISSON_TEST_DOCKER_FULL_IMAGE")
+	if host == "" || image == "" {
+		t.Skip("SKIP: CAISSON_TEST_DOCKER_FULL_IMAGE is not set: make test-full runs this")
+	}
+	release, err := enginetest.Hold(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	config := filepath.Join(t.TempDir(), "caisson.yaml")
+	text := fmt.Sprintf(`backends:
+  - id: docker
+    plugin: docker
+    config: {enabled: true, host: %q, image: %q, pull: never}
+default_backend: docker
+`, host, image)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var s server
+	t.Cleanup(func() { // after the server's end, which its containers outlive
+		var sessions []string
+		for _, m := range sessionOfLine.FindAllStringSubmatch(s.log.String(), -1) {
+			sessions = append(sessions, m[1])
+		}
+		if _, err := enginetest.Remove(host, sessions); err != nil {
+			t.Error(err)
+		}
+	})
+	s = startServer(t, "--config", config)
+	t.Run("rows", func(t *testing.T) { runRows(t, s) })
+	t.Run("workflows", func(t *testing.T) { runWorkflows(t, s) })
+}
+
+// sessionOfLine finds in a line of log the session that it is about.
+var sessionOfLine = regexp.MustCompile(`session=([A-Za-z0-9_-]{21})(?:\s|$)`)
