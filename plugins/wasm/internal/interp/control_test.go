@@ -48,7 +48,9 @@ f = open('/dev/caisson-control', 'r+b', buffering=0)
 f.write(b'{"id":"1","name":"n","input":{"a":1}}\n')
 print(f.read(1000).decode(), end='')`},
 		{"node", "main.js", `
-const fs = require('fs'), fd = fs.openSync(process.env.CAISSON_CONTROL, 'r+'), b = Buffer.alloc(1000)
+const fs = require('fs')
+if (!fs.existsSync(process.env.CAISSON_CONTROL)) throw new Error('absent')
+const fd = fs.openSync(process.env.CAISSON_CONTROL, 'r+'), b = Buffer.alloc(1000)
 fs.writeSync(fd, '{"id":"1","name":"n","input":{"a":1}}\n')
 process.stdout.write(b.subarray(0, fs.readSync(fd, b, 0, 1000, null)).toString())`},
 		{"ruby", "main.rb", `
@@ -107,6 +109,7 @@ func TestControlAbsent(t *testing.T) {
 	s := newSandbox(t)
 	s.expect(s.python("import os; print(os.path.exists('/dev/caisson-control'))"), 0, "False\n", "")
 	need(t, "node")
+	s.expect(s.run(t.Context(), s.program("node", "main.js", "console.log(require('fs').existsSync('/dev/caisson-control'))")), 0, "false\n", "")
 	o := s.run(t.Context(), s.program("node", "main.js", "require('fs').openSync('/dev/caisson-control', 'r+')"))
 	if o.Code == 0 || !strings.Contains(o.stderr, "ENOENT") {
 		t.Errorf("%+v", o)

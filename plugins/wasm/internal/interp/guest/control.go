@@ -54,8 +54,8 @@ func (c controlled) OpenFile(p string, flag esys.Oflag, perm fs.FileMode) (esys.
 
 // Stat looks at the control file, or at what else there is.
 func (c controlled) Stat(p string) (sys.Stat_t, esys.Errno) {
-	if p == controlName && c.run() != nil {
-		return deviceStat(), 0
+	if r := c.run(); r != nil && p == controlName {
+		return r.StatControl()
 	}
 	return c.FS.Stat(p)
 }
@@ -74,6 +74,14 @@ func (r *Run) OpenControl(flag esys.Oflag) (esys.File, esys.Errno) {
 		return nil, errno
 	}
 	return f, 0
+}
+
+// StatControl is OpenControl for whoever only looks.
+func (r *Run) StatControl() (sys.Stat_t, esys.Errno) {
+	if r.Program.Control == nil {
+		return sys.Stat_t{}, esys.ENOENT
+	}
+	return deviceStat(), 0
 }
 
 func (r *Run) openControl(flag esys.Oflag) (*controlFile, esys.Errno) {

@@ -327,6 +327,9 @@ func (v *vm) stat(p string, follow bool) (st sys.Stat_t, e esys.Errno) {
 	if v.above(p) != nil {
 		return sys.Stat_t{Mode: fs.ModeDir | 0o555, Nlink: 1}, 0
 	}
+	if path.Clean(p) == guest.ControlPath {
+		return v.run.StatControl()
+	}
 	e = v.at(p, func(fs *rootfs.FS, rel string) (e esys.Errno) {
 		if follow {
 			st, e = fs.Stat(rel)
