@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the generated Go code of sdk/backend/backend.proto, of the sandbox daemon's
-# protocol, and of the OpenAPI document, with the examples for other languages. The generators are pinned by tools/go.mod
-# and tools/package-lock.json.
+# protocol and of the OpenAPI document, and the examples of the latter in other
+# languages. The generators are pinned by tools/go.mod and tools/package-lock.json.
 #
 #	tools/generate.sh          writes
 #	tools/generate.sh --check  fails when what is checked in differs

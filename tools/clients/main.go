@@ -79,7 +79,7 @@ func run(source, out string) error {
 
 // render executes the template of a file.
 func render(name string, data any) (string, error) {
-	t, err := template.New(name + ".tmpl").Funcs(template.FuncMap{
+	t, err := template.New(name+".tmpl").Funcs(template.FuncMap{
 		"ts": typescript, "py": python, "rs": rust, "java": java, "javaNew": javaNew,
 		"ident": ident, "camel": camel, "path": pathOf, "plain": plain, "dict": dict, "rspath": rustPath, "javapath": javaPath,
 	}).ParseFS(templates, "templates/"+name+".tmpl")

@@ -452,16 +452,46 @@ type ProgramCancel struct {
 
 // ProgramReply A round of calls, or how the program ended; then it has the members of a CodeResult.
 type ProgramReply struct {
+	// ArtifactDelivery Counts changed files that could not be handed back.
+	ArtifactDelivery ArtifactDelivery `json:"artifact_delivery,omitempty,omitzero"`
+
+	// Code The exit status; null when the program did not end by itself.
+	Code *int `json:"code,omitempty"`
+
 	// ContinuationToken Of a round.
 	ContinuationToken string `json:"continuation_token,omitempty,omitzero"`
 
+	// DeletedFiles Names of files that the run removed.
+	DeletedFiles []string `json:"deleted_files,omitempty,omitzero"`
+
 	// Error Why the program failed.
-	Error     string             `json:"error,omitempty,omitzero"`
-	SessionID string             `json:"session_id"`
-	Status    ProgramReplyStatus `json:"status"`
+	Error string `json:"error,omitempty,omitzero"`
+
+	// Files Files that the run made or changed, then inputs that it left alone.
+	Files []File `json:"files,omitempty,omitzero"`
+
+	// Message Explains the status.
+	Message *string `json:"message,omitempty"`
+
+	// PolicyWarnings What policies would have denied that only warn.
+	PolicyWarnings []PolicyWarning `json:"policy_warnings,omitempty,omitzero"`
+	SessionID      string          `json:"session_id"`
+
+	// Signal The signal that ended it.
+	Signal *string            `json:"signal,omitempty"`
+	Status ProgramReplyStatus `json:"status"`
+
+	// Stderr The same, with notes of the server in front and behind.
+	Stderr string `json:"stderr,omitempty,omitzero"`
+
+	// Stdout What the program wrote, up to the limit.
+	Stdout string `json:"stdout,omitempty,omitzero"`
 
 	// ToolCalls Of a round; never none.
 	ToolCalls []ProgramCall `json:"tool_calls,omitempty,omitzero"`
+
+	// WallTime Milliseconds that the program ran.
+	WallTime int64 `json:"wall_time,omitempty,omitzero"`
 }
 
 // ProgramReplyStatus defines model for ProgramReply.Status.
