@@ -393,3 +393,21 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestOneRequest: a warm command is one request, whose answer is its output, as it is
+// for who speaks the protocol without promising anything: no round trip can be saved.
+func TestOneRequest(t *testing.T) {
+	for name, style := range styles {
+		s := newStand(t, options{style: style})
+		ref := s.sandbox()
+		s.exec(backend.ExecRequest{Ref: ref, Argv: []string{"true"}})
+		s.forgetRequests()
+		s.exec(backend.ExecRequest{Ref: ref, Argv: []string{"echo", "hello"}})
+		if all := s.requests(""); len(all) != 1 || !strings.HasSuffix(all[0].URL.Path, "/Start") {
+			for _, r := range all {
+				t.Logf("%s: %s", name, r.URL.Path)
+			}
+			t.Errorf("%s: %d requests", name, len(all))
+		}
+	}
+}
