@@ -241,6 +241,36 @@ func TestProgramsAreCanceled(t *testing.T) {
 	}
 }
 
+// Programs keep connections alive like runs do, and what fails after that is a reply.
+func TestProgramsKeepTheConnectionAlive(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.KeepAlive = 20 * time.Millisecond })
+	first := r.begin(alice, "bash", `sleep 0.3; one '{"city":"a"}'; sleep 0.3`, []string{"one"})
+	s := into[said](t, first, 200)
+	if !bytes.HasPrefix(first.body, []byte("   ")) || s.Status != "tool_call_required" {
+		t.Fatalf("%q", first.body)
+	}
+	last := r.goOn(alice, s.ContinuationToken, ok(s.ToolCalls[0].ID, 1))
+	if s = into[said](t, last, 200); !bytes.HasPrefix(last.body, []byte("   ")) || s.Status != "completed" || s.Stdout != "1\n" {
+		t.Errorf("%q", last.body)
+	}
+	again := r.suspended(alice, `one '{"city":"a"}'; one '{"city":"b"}'; sleep 0.3`, "one")
+	replied := r.goOn(alice, again.ContinuationToken, ok(again.ToolCalls[0].ID, 1))
+	if b := r.goOn(alice, again.ContinuationToken, ok(again.ToolCalls[0].ID, 1)); !bytes.Equal(bytes.TrimSpace(replied.body), bytes.TrimSpace(b.body)) {
+		t.Errorf("%q and then %q", replied.body, b.body)
+	}
+
+	q := r.request("POST", alice, programPath, jsonBody(obj{"lang": "bash", "code": "sleep 30", "tools": defs("one")}))
+	q.Header.Set("X-LibreChat-Code-Request-ID", "late")
+	done := make(chan answer)
+	go func() { done <- r.do(q) }()
+	r.alive(2, 1)
+	time.Sleep(200 * time.Millisecond) // white space is under way
+	into[obj](t, r.post(alice, programPath+"/cancel", obj{"request_id": "late"}), 202)
+	if s := into[said](t, <-done, 200); s.Status != "error" || s.Error != "Execution failed or timed out" || !strings.Contains(s.Stderr, "[sandbox] ") {
+		t.Errorf("%+v", s)
+	}
+}
+
 func jsonBody(v any) io.Reader {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +78,45 @@ func (s *server) drive(t *testing.T, body map[string]any) (end told, rounds []in
 		rounds = append(rounds, len(a.Calls))
 		body = a.answered(func(key string) any { return map[string]any{"key": key} })
 	}
+}
+
+// The same programs in containers, where a program that waits is parked at its socket.
+func TestProgramsThatCallToolsInContainers(t *testing.T) {
+	image := os.Getenv("CAISSON_TEST_DOCKER_IMAGE")
+	if os.Getenv("CAISSON_TEST_DOCKER_HOST") == "" || image == "" {
+		const why = `SKIP: CAISSON_TEST_DOCKER_HOST and CAISSON_TEST_DOCKER_IMAGE name no engine; see "tools/engine.sh env"`
+		if os.Getenv("CAISSON_CI") != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	holdEngine(t)
+	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
+	s := &dockerServer{server: p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)}
+	t.Cleanup(func() {
+		if err := removeContainers(s.sessions); err != nil {
+			t.Error(err)
+		}
+	})
+	end, rounds := s.drive(t, tooled("py", `
+import asyncio
+print(*[x["key"] for x in await asyncio.gather(*(get(key=str(i)) for i in range(10)))])
+for i in range(20):
+    r = await get(key=str(i))
+print(r["key"])`))
+	s.sessions = append(s.sessions, end.SessionID)
+	if end.Status != "completed" || end.Stdout != "0 1 2 3 4 5 6 7 8 9\n19\n" || len(rounds) != 21 || rounds[0] != 10 {
+		t.Errorf("Python: %+v in rounds %v", end, rounds)
+	}
+	body := tooled("bash", `
+for i in 1 2 3; do get "{\"key\":\"$i\"}" > $i.json & done; wait
+cat 1.json 2.json 3.json | jq -r .key | tr '\n' ' '`)
+	body["session_id"] = end.SessionID
+	next, _ := s.drive(t, body)
+	if next.Status != "completed" || next.Stdout != "1 2 3 " || next.SessionID != end.SessionID {
+		t.Errorf("Bash: %+v", next)
+	}
+	s.stop(t)
 }
 
 // Programs call tools in the embedded backend, where a program that waits is parked in a
