@@ -20,7 +20,7 @@ var _ watcher = (*streamed)(nil)
 
 // newStreamed returns an answer that cancels the run when nobody reads it.
 func newStreamed(w http.ResponseWriter, o Options, cancel func()) *streamed {
-	return &streamed{w: w, o: events.Options{Every: o.KeepAlive, Stall: o.Stall, Gone: func(error) { cancel() }}}
+	return &streamed{w: w, o: events.Options{Every: o.KeepAlive, Gone: func(error) { cancel() }}}
 }
 
 // open begins to send. It is called at most once, before anything is reported.

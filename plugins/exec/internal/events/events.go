@@ -3,8 +3,8 @@
 //
 // Whoever reports events never waits for whoever reads them: what is not read
 // yet is kept, joined where it is more of the same. What is kept is bounded by
-// what is reported, which for output is the limits of the run. A reader that
-// takes nothing for a while is treated as one that went away.
+// what is reported, which for output is the limits of the run. How long a reader
+// may take is up to the writer: one whose writes fail is gone.
 package events
 
 import (
@@ -36,22 +36,16 @@ const (
 	// maxPending is how many events of output wait before further ones are joined
 	// with those of their stream, whatever came between.
 	maxPending = 1024
-	// slice is what a reader has to take within Stall.
-	slice = 64 << 10
+	// maxBuffer is how much is encoded before it is written.
+	maxBuffer = 64 << 10
 )
-
-// ErrStalled: the reader took nothing for too long.
-var ErrStalled = errors.New("the reader of the events took none for too long")
 
 // Options of a Stream.
 type Options struct {
 	// Every is the time without an event after which a comment keeps the
 	// connection open, and what passes at most before the status goes out.
 	Every time.Duration
-	// Stall is how long the reader may take for 64 KiB.
-	Stall time.Duration
-	// Gone is called at most once, when the reader is gone or stalls. It must not
-	// block.
+	// Gone is called at most once, when the reader is gone. It must not block.
 	Gone func(error)
 }
 
@@ -166,7 +160,6 @@ func (s *Stream) Close() error {
 func (s *Stream) Last(name string, data []byte) error {
 	s.Send(name, data)
 	s.flush()
-	s.deadline(time.Time{})
 	return s.Close()
 }
 
@@ -183,7 +176,6 @@ func (s *Stream) write() {
 			s.put([]byte(":\n\n"))
 		case <-s.stop:
 			s.flush()
-			s.deadline(time.Time{}) // the connection may serve another request
 			return
 		}
 	}
@@ -226,7 +218,7 @@ func (s *Stream) frame(b *bytes.Buffer, name string, data []byte) {
 	b.WriteString("id: " + strconv.Itoa(s.id) + "\nevent: " + name + "\ndata: ")
 	b.Write(data)
 	b.WriteString("\n\n")
-	if b.Len() >= slice { // escapes make text up to six times as long
+	if b.Len() >= maxBuffer { // escapes make text up to six times as long
 		s.put(b.Bytes())
 		b.Reset()
 	}
@@ -251,30 +243,12 @@ func (s *Stream) put(b []byte) {
 	if failed != nil {
 		return
 	}
-	for len(b) > 0 {
-		n := min(len(b), slice)
-		s.deadline(time.Now().Add(s.o.Stall))
-		_, err := s.w.Write(b[:n])
-		if err == nil {
-			err = s.ctl.Flush()
-		}
-		if err != nil && !errors.Is(err, http.ErrNotSupported) {
-			s.fail(err)
-			return
-		}
-		b = b[n:]
+	_, err := s.w.Write(b)
+	if err == nil {
+		err = s.ctl.Flush()
 	}
-}
-
-// deadline bounds the next write. Not every server can.
-func (s *Stream) deadline(t time.Time) { _ = s.ctl.SetWriteDeadline(t) }
-
-func (s *Stream) fail(err error) {
-	if timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err); ok && timeout.Timeout() {
-		err = errors.Join(ErrStalled, err)
+	if err == nil || errors.Is(err, http.ErrNotSupported) {
+		return
 	}
 	s.mu.Lock()
 	s.failed, s.pending = err, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +50,7 @@ func read(t *testing.T, body string) (names []string, texts map[string]string) {
 
 func TestEventsInOrder(t *testing.T) {
 	w := httptest.NewRecorder()
-	s := Open(w, Options{Every: time.Hour, Stall: time.Minute})
+	s := Open(w, Options{Every: time.Hour})
 	s.Send("started", []byte(`{"session_id":"s"}`+"\n"))
 	s.Output(Stdout, []byte("a\n\xe2\x82"))
 	s.Output(Stdout, []byte("\xac\nid: 7\n\n"))
@@ -113,7 +114,7 @@ func (w slow) Write(p []byte) (int, error) {
 // What a slow reader has not taken is joined: neither lost nor many events.
 func TestSlowReaders(t *testing.T) {
 	w := slow{httptest.NewRecorder(), make(chan struct{})}
-	s := Open(w, Options{Every: time.Hour, Stall: time.Minute})
+	s := Open(w, Options{Every: time.Hour})
 	const n = 20_000
 	for range n {
 		s.Output(Stdout, []byte("o\x01"))
@@ -135,17 +136,35 @@ func TestSlowReaders(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing for too long is gone.
-func TestStalledReaders(t *testing.T) {
+// patient gives a reader a moment for each write.
+type patient struct{ http.ResponseWriter }
+
+func (w patient) Write(p []byte) (int, error) {
+	if err := http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w patient) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A reader is gone, and told so once, when what it has to take cannot be written;
+// what is reported afterwards is dropped.
+func TestReadersThatAreGone(t *testing.T) {
 	gone := make(chan error, 2)
 	closed := make(chan error, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		s := Open(w, Options{Every: time.Hour, Stall: 50 * time.Millisecond, Gone: func(err error) { gone <- err }})
+		s := Open(patient{w}, Options{Every: time.Hour, Gone: func(err error) { gone <- err }})
 		big := []byte(strings.Repeat("x", 1<<20))
 		for range 64 { // more than sockets hold
 			s.Output(Stdout, big)
 		}
-		closed <- s.Close()
+		first := s.Close()
+		s.Output(Stdout, big)
+		if err := s.Last("result", []byte("{}")); err == nil || len(s.pending) != 0 {
+			t.Errorf("%v, and %d events wait for nobody", err, len(s.pending))
+		}
+		closed <- first
 	}))
 	defer srv.Close()
 	res, err := srv.Client().Get(srv.URL)
@@ -153,10 +172,10 @@ func TestStalledReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if err := <-closed; !errors.Is(err, ErrStalled) {
+	if err := <-closed; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("closed with %v", err)
 	}
-	if err := <-gone; !errors.Is(err, ErrStalled) || len(gone) != 0 {
+	if err := <-gone; !errors.Is(err, os.ErrDeadlineExceeded) || len(gone) != 0 {
 		t.Errorf("gone with %v and %d more", err, len(gone))
 	}
 }
