@@ -254,6 +254,40 @@ print('on')`},
 	}
 }
 
+// TestScriptsComputeInTheirTurn: a script that goes on to compute beside its calls,
+// whose place another has by then, is stopped until there is one.
+func TestScriptsComputeInTheirTurn(t *testing.T) {
+	need(t, "bash")
+	e := newEngine(t, Config{Parked: -1, MaxRunning: 1, Shell: shared.cfg.Shell})
+	s := newSandbox(t)
+	p := s.program("bash", "main.sh", `
+"$CAISSON_CALL" n > /dev/null &
+sleep 1
+i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done
+echo on`)
+	called := make(chan struct{})
+	s.callable(&p, func(ctx context.Context, c control.Call) (control.Reply, error) {
+		close(called)
+		return after(time.Hour)(ctx, c)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.expect(s.runOn(e, p), 0, "on\n", "")
+	}()
+	<-called
+	if err := e.slots.Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-done:
+		t.Error("it computed without a place")
+	case <-time.After(4 * time.Second):
+	}
+	e.slots.Release(1)
+	<-done
+}
+
 // TestBesideIsFuel: what is computed beside an open call is bounded, and nothing else is.
 func TestBesideIsFuel(t *testing.T) {
 	for _, c := range []struct{ interpreter, file, source string }{

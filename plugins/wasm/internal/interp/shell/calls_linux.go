@@ -2,11 +2,8 @@ package shell
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -60,7 +57,7 @@ func (g *programs) watch() (stop func()) {
 		all.Go(func() {
 			control.Beside{
 				Used: func() (time.Duration, error) {
-					cpu, err := used(g.p.PID())
+					cpu, err := g.p.CPU()
 					return cpu + guest.CPUTime(b.Used()), err
 				},
 				Limit: guest.CPUTime(b.Limit), Expire: b.Expire,
@@ -88,7 +85,7 @@ func (g *programs) yieldPlace(ctx context.Context) {
 	var before time.Duration
 	for {
 		open, changed := g.run.Program.Control.Suspended()
-		now, err := used(g.p.PID())
+		now, err := g.p.CPU()
 		busy := err != nil || now-before >= busyTime
 		before = now
 		if open && !busy {
@@ -103,7 +100,7 @@ func (g *programs) yieldPlace(ctx context.Context) {
 		select {
 		case <-look:
 		case <-changed:
-			before, _ = used(g.p.PID()) // so much for the time until now
+			before, _ = g.p.CPU() // so much for the time until now
 		case <-ctx.Done():
 			return
 		}
@@ -118,31 +115,4 @@ func (g *programs) takePlace(ctx context.Context) bool {
 	g.p.Signal(syscall.SIGSTOP)
 	defer g.p.Signal(syscall.SIGCONT)
 	return g.run.Sit(ctx) == nil
-}
-
-// used is the processor time that a process has used, from /proc; that of one that has
-// ended is zero, which ends nothing.
-func used(pid int) (time.Duration, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return 0, nil
-		}
-		return 0, err
-	}
-	// The name of the command is in parentheses and may hold anything.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, errors.New("/proc says nothing of processor time")
-	}
-	const tick = time.Second / 100 // USER_HZ
-	var sum time.Duration
-	for _, f := range fields[11:13] { // utime, stime
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(n) * tick
-	}
-	return sum, nil
 }
