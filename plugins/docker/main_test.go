@@ -122,6 +122,9 @@ func testConfig(t testing.TB, change map[string]any) json.RawMessage {
 	c := map[string]any{
 		"enabled": true, "host": testHost(), "image": testImage(), "pull": "never", "memory_mib": 256, "pids": 128, "pool": 0,
 	}
+	if runtime := os.Getenv("CAISSON_TEST_DOCKER_RUNTIME"); runtime != "" { // another than the engine's own
+		c["runtime"] = runtime
+	}
 	for k, v := range change {
 		if c[k] = v; v == nil {
 			delete(c, k)

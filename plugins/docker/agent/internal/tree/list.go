@@ -39,6 +39,19 @@ func openDir(dir int, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Not every kernel refuses a link here: gVisor's of 2022 follows it.
+	var opened unix.Stat_t
+	named, err := lstat(dir, name)
+	if err == nil {
+		err = unix.Fstat(fd, &opened)
+	}
+	if err == nil && (named.Dev != opened.Dev || named.Ino != opened.Ino) {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
 	return os.NewFile(uintptr(fd), name), nil
 }
 
