@@ -99,7 +99,35 @@ func EndKept(dir string, spare func(name string) bool) []string {
 			out = append(out, fmt.Sprintf("plugin %q: process %d %s", r.Name, r.PID, k.end(dir)))
 		}
 	}
+	removeLoose(dir)
 	return out
+}
+
+// looseAge is how old a file without a record is that no start under way has made.
+const looseAge = 2 * maxStart
+
+// maxStart is the longest start that a manifest may ask for.
+const maxStart = 5 * time.Minute
+
+// removeLoose removes what hosts left that died while they started a process: there
+// is no record of it, and the process has ended by itself.
+func removeLoose(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, isLog := strings.CutSuffix(e.Name(), ".log")
+		if !isLog && !strings.HasPrefix(e.Name(), ".kept-") {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, name+recordEnding)); isLog && err == nil {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > looseAge {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // end ends the process of a record, if it is proven to be it, and forgets it.

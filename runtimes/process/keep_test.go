@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -359,6 +360,43 @@ func TestForgedRecord(t *testing.T) {
 		t.Errorf("EndKept did %q", did)
 	}
 	a.expectNothingLeft(t)
+}
+
+// What a host left that died while it started a process goes after a while.
+func TestLooseFiles(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	for name, at := range map[string]time.Time{
+		"a-1.log": old, ".kept-1": old, "b-2.log": time.Now(), ".kept-2": time.Now(), "c-3.log": old, "other": old,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, err := os.Create(filepath.Join(dir, "c-3"+recordEnding))
+	if err == nil {
+		defer held.Close()
+		err = lockFile(held) // by a host that lives
+	}
+	if err == nil {
+		err = held.Chmod(0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	EndKept(dir, func(string) bool { return false })
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	var names []string
+	for _, p := range left {
+		names = append(names, filepath.Base(p))
+	}
+	slices.Sort(names)
+	if want := []string{".kept-2", "b-2.log", "c-3" + recordEnding, "c-3.log", "other"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("left %q (%v), want %q", names, err, want)
+	}
 }
 
 func TestKeepRefuses(t *testing.T) {
