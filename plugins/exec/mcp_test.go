@@ -462,6 +462,42 @@ func TestMCPCancel(t *testing.T) {
 	}
 }
 
+// Closing ends listeners at once, lets calls go on for a while and then stops them.
+func TestMCPClose(t *testing.T) {
+	r := newMCP(t)
+	s := r.connect(alice, "2025-11-25")
+	listening := r.request("GET", alice, mcp.Path, nil)
+	listening.Header.Set("Accept", "text/event-stream")
+	listening.Header.Set("Mcp-Session-Id", r.connect(alice, "2025-11-25").ID())
+	ended := make(chan error, 2)
+	go func() {
+		res, err := r.server.Client().Do(listening)
+		if err == nil {
+			_, err = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+		ended <- err
+	}()
+	go func() {
+		_, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "run_code", Arguments: obj{"language": "bash", "code": "sleep 60"}})
+		ended <- err
+	}()
+	r.await("the program runs", func() bool { return len(r.shells.live()) > 0 })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := r.closers[len(r.closers)-1](ctx); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		<-ended
+	}
+	r.await("the run has ended", func() bool { return len(r.usage()) == 1 })
+	q := r.request("POST", alice, mcp.Path, strings.NewReader(initialize))
+	if a := r.do(q); a.status != 503 {
+		t.Errorf("afterwards: %d %s", a.status, a.body)
+	}
+}
+
 func (r *rig) await(what string, f func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {

@@ -28,9 +28,13 @@ type Server struct {
 	log                 hclog.Logger
 	running             sync.WaitGroup // handlers that tools wait for
 
-	mu     sync.Mutex
-	calls  map[string]*http.Request // requests under way, by callHeader
-	closed bool
+	// life ends when calls may not go on any longer, open when nothing is let in any
+	// more and nobody may go on listening.
+	life, open context.Context
+	kill, shut context.CancelFunc
+
+	mu    sync.Mutex
+	calls map[string]*http.Request // requests under way, by callHeader
 }
 
 // callHeader tells a tool which request brought its call. What a caller sends under this
@@ -47,6 +51,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, calls: make(map[string]*http.Request), log: hclog.NewNullLogger()}
+	s.life, s.kill = context.WithCancel(context.Background())
+	s.open, s.shut = context.WithCancel(context.Background())
 	t := &tools{caller: s.caller, output: o.OutputBytes, fault: func(tool string, err error) {
 		s.log.Error("a tool failed", "tool", tool, "error", err)
 	}}
@@ -107,34 +113,50 @@ func (s *Server) Mount(m Mounting) {
 
 // close ends every session, lets nothing in any more and waits for what tools wait for.
 func (s *Server) close(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.owners.close()
+	s.Drain()
+	defer s.kill()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		s.owners.close() // waits for calls
 		s.running.Wait()
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("mcp: tool calls did not end in time: %w", ctx.Err())
+	}
+	s.kill()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(stopGrace):
+		return errors.New("mcp: tool calls did not stop in time")
 	}
 }
 
-// serve answers a request that was let in.
+// stopGrace is how long a stopped call may take to end.
+const stopGrace = 10 * time.Second
+
+// Drain lets nothing in any more and ends what clients only listen to; calls go on. A
+// server that waits for its requests to end calls it first, since listening has none.
+func (s *Server) Drain() { s.shut() }
+
+// serve answers a request that was let in, with a line of log: no bodies, no keys.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	start, out := time.Now(), &impatient{ResponseWriter: w}
+	s.answer(out, r)
+	p, _ := host.PrincipalFrom(r.Context())
+	s.log.Info("request", "method", r.Method, "route", Path, "status", out.status, "ms", time.Since(start).Milliseconds(), "org", p.Org, "request", p.RequestID)
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	p, ok := host.PrincipalFrom(r.Context())
 	if !ok || p.Org == "" {
 		panic("mcp: a guarded route ran without a principal")
 	}
 	who := ownerOf(p)
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
+	if s.open.Err() != nil {
 		s.refuse(w, r, refusal(http.StatusServiceUnavailable, "stopping", "the server is stopping"))
 		return
 	}
@@ -156,7 +178,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	call := rand.Text()
-	in := r.WithContext(context.WithValue(r.Context(), ownedKey{}, own))
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), ownedKey{}, own))
+	defer cancel()
+	if r.Method == http.MethodGet {
+		defer context.AfterFunc(s.open, cancel)()
+	}
+	in := r.WithContext(ctx)
 	in.Header = r.Header.Clone()
 	in.Header.Set(callHeader, call)
 	s.mu.Lock()
@@ -167,14 +194,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		defer s.mu.Unlock()
 		delete(s.calls, call)
 	}()
-	out := &impatient{ResponseWriter: w}
 	switch {
 	case r.Header.Get("Mcp-Protocol-Version") >= statelessFrom:
-		s.stateless.ServeHTTP(out, in)
+		s.stateless.ServeHTTP(w, in)
 	case r.Method == http.MethodPost && id == "":
-		s.begin(out, in, own)
+		s.begin(w, in, own)
 	default:
-		s.stateful.ServeHTTP(out, in)
+		s.stateful.ServeHTTP(w, in)
 	}
 }
 
@@ -228,8 +254,8 @@ func (s *Server) caller(ctx context.Context, x *sdk.RequestExtra) (*client.Clien
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(outer.Context(), cancel)
-	return c, ctx, func() { stop(); cancel() }, nil
+	hangUp, close := context.AfterFunc(outer.Context(), cancel), context.AfterFunc(s.life, cancel)
+	return c, ctx, func() { hangUp(); close(); cancel() }, nil
 }
 
 func refusal(status int, code, message string) *host.HTTPError {

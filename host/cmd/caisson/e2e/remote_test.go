@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,4 +128,34 @@ func TestMCPClient(t *testing.T) {
 			t.Errorf("%s: %v\n%s", transport, err, out)
 		}
 	}
+}
+
+// A client of the protocol that listens does not keep the server from stopping.
+func TestStopsBesideListeners(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles interpreters")
+	}
+	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
+	s := p.serve(t, "--config", write(t, "caisson.yaml", "drain: 1h\n")).ready(t)
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: s.url + "/mcp", MaxRetries: -1, HTTPClient: &http.Client{Transport: keyed{}},
+	}, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := c.ListTools(t.Context(), nil); err != nil || len(res.Tools) == 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	s.stop(t)
+	_ = c.Close() // the server has ended the session
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// keyed sends the tests' key.
+type keyed struct{}
+
+func (keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-API-Key", testKey)
+	return http.DefaultTransport.RoundTrip(r)
 }

@@ -145,6 +145,7 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 		log.Info("stopping", "in_flight", srv.InFlight(), "drain", time.Duration(s.Drain).String())
 	case <-srv.Done():
 	}
+	d.Drain()
 	drain, cancel := context.WithTimeout(cut, time.Duration(s.Drain))
 	defer cancel()
 	if err = srv.Shutdown(drain); err != nil {

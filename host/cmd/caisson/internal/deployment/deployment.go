@@ -78,8 +78,16 @@ type Deployment struct {
 	reloading sync.Mutex
 	file      config.File // in force, guarded by reloading
 
+	drain    func()
 	warnings []string
 	closers  []func(context.Context) error // in order of opening
+}
+
+// Drain ends what clients only listen to: what waits for requests to end calls it first.
+func (d *Deployment) Drain() {
+	if d.drain != nil {
+		d.drain()
+	}
 }
 
 // Warnings are what an operator should know about a deployment that starts.
@@ -150,6 +158,7 @@ func Serve(ctx context.Context, o Options, router Router) (_ *Deployment, err er
 	if err != nil {
 		return nil, err
 	}
+	d.drain = protocol.Drain
 	return d, d.Host.Mount(ctx, protocol.Entry())
 }
 
