@@ -171,6 +171,9 @@ type Queue struct {
 	Waiting       Count `yaml:"waiting"`
 	TenantRunning Count `yaml:"tenant_running"`
 	TenantWaiting Count `yaml:"tenant_waiting"`
+	// TenantShare takes the place of TenantRunning while other organisations have runs
+	// too.
+	TenantShare Count `yaml:"tenant_share"`
 	// MaxWait is how long a run waits for its turn.
 	MaxWait Duration `yaml:"max_wait"`
 	// Memory bounds what the runs under way on this machine may use together by

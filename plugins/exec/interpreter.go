@@ -42,6 +42,9 @@ type Options struct {
 	// TenantRunning and TenantWaiting bound them for each tenant: half of
 	// Running and 32.
 	TenantRunning, TenantWaiting int
+	// TenantShare takes the place of TenantRunning while another tenant has had runs
+	// within ten seconds: half of it.
+	TenantShare int
 	// MaxWait is how long a run waits for its turn: one minute.
 	MaxWait time.Duration
 	// MemoryBytes bounds the memory that the runs under way on this machine declare
@@ -101,6 +104,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.Waiting, 256)
 	def(&o.TenantRunning, max(1, o.Running/2))
 	def(&o.TenantWaiting, 32)
+	def(&o.TenantShare, max(1, o.TenantRunning/2))
 	def(&o.MaxWait, time.Minute)
 	def(&o.MemoryBytes, machine.Memory())
 	def(&o.TenantMemoryBytes, o.MemoryBytes/2)
@@ -130,7 +134,7 @@ func (o Options) complete() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if min(o.MemoryBytes, o.TenantMemoryBytes, int64(o.RatePrincipals)) < 0 {
+	if min(o.MemoryBytes, o.TenantMemoryBytes, int64(o.RatePrincipals), int64(o.TenantShare)) < 0 {
 		return o, errors.New("exec: a limit is negative")
 	}
 	if o.Limiter == nil {
@@ -205,7 +209,7 @@ func newInterpreter(s services, o Options) (*Interpreter, error) {
 	i := &Interpreter{o: o, host: s, telemetry: s.Telemetry()}
 	i.queue = queue.New(queue.Limits{
 		Running: o.Running, Waiting: o.Waiting, TenantRunning: o.TenantRunning, TenantWaiting: o.TenantWaiting,
-		Memory: o.MemoryBytes, TenantMemory: o.TenantMemoryBytes,
+		TenantShare: o.TenantShare, Memory: o.MemoryBytes, TenantMemory: o.TenantMemoryBytes,
 	})
 	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)
 	i.programs = newPrograms(o, s)

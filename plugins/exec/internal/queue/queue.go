@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // ErrClosed: the queue takes nobody any more.
@@ -35,11 +36,18 @@ type Limits struct {
 	Running, Waiting int
 	// TenantRunning and TenantWaiting bound each tenant.
 	TenantRunning, TenantWaiting int
+	// TenantShare takes the place of TenantRunning for a tenant while another one has had
+	// runs within the last ten seconds; 0 does not. A run that comes finds a part of the
+	// machine free then, although nothing was taken from runs under way.
+	TenantShare int
 	// Memory bounds the bytes that all runs under way declared together, and
 	// TenantMemory those of each tenant; 0 does not. A run that declares more than
 	// there is in all runs alone.
 	Memory, TenantMemory int64
 }
+
+// about is how long a tenant counts as present after it joined.
+const about = 10 * time.Second
 
 // patience is how many runs may begin before one for which there is no memory yet.
 // Then nobody begins until there is: small runs must not keep a large one out.
@@ -55,8 +63,17 @@ type Queue struct {
 	places  int
 	running int
 	memory  int64
-	closed  bool
-	empty   chan struct{} // closed once the queue is closed and nobody is left
+	// last is who joined last, and before the last one that was somebody else.
+	last, before seen
+
+	closed bool
+	empty  chan struct{} // closed once the queue is closed and nobody is left
+}
+
+// seen is when a tenant joined.
+type seen struct {
+	name string
+	at   time.Time
 }
 
 type tenant struct {
@@ -113,6 +130,10 @@ func (q *Queue) Join(name string) (*Place, error) {
 	}
 	t.places++
 	q.places++
+	if q.last.name != name {
+		q.before = q.last
+	}
+	q.last = seen{name, time.Now()}
 	return &Place{q: q, t: t, granted: make(chan struct{})}, nil
 }
 
@@ -229,7 +250,7 @@ func (q *Queue) next() int {
 	for i, t := range q.turns {
 		p := t.waiting[0]
 		switch {
-		case t.running >= q.limits.TenantRunning:
+		case t.running >= q.most(t):
 		case !q.share(t, p): // its own tenant's runs are in the way
 		case !q.room(p):
 			if p.passed >= patience {
@@ -246,6 +267,18 @@ func (q *Queue) next() int {
 		}
 	}
 	return best
+}
+
+// most is how many runs of t may be under way now.
+func (q *Queue) most(t *tenant) int {
+	other := q.last
+	if other.name == t.name {
+		other = q.before
+	}
+	if share := q.limits.TenantShare; share > 0 && !other.at.IsZero() && time.Since(other.at) < about {
+		return min(share, q.limits.TenantRunning)
+	}
+	return q.limits.TenantRunning
 }
 
 // share reports whether p leaves its tenant within its part of the memory.

@@ -105,6 +105,53 @@ func TestAFloodDelaysItself(t *testing.T) {
 	})
 }
 
+// A tenant has the whole of its bound while it is alone, and its share of the machine
+// while others come and go.
+func TestShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 8, Waiting: 100, TenantRunning: 4, TenantWaiting: 50, TenantShare: 2})
+		order := make(chan string, 100)
+		var flood []*queue.Place
+		for range 20 {
+			p := join(t, q, "flood")
+			waitInOrder(t, p, "flood", order)
+			flood = append(flood, p)
+		}
+		under := func() int { return q.Stats().Running }
+		end := func() {
+			flood[0].Leave()
+			flood = flood[1:]
+			synctest.Wait()
+		}
+		if under() != 4 {
+			t.Fatalf("%d run alone, want 4", under())
+		}
+		quiet := join(t, q, "quiet")
+		if err := quiet.Wait(t.Context()); err != nil { // at once
+			t.Fatal(err)
+		}
+		for range 3 {
+			end()
+		}
+		if under() != 2+1 {
+			t.Errorf("%d run beside another tenant, want its own and 2", under())
+		}
+		quiet.Leave()
+		end()
+		if under() != 2 {
+			t.Errorf("%d run a moment after, want 2", under())
+		}
+		time.Sleep(11 * time.Second)
+		end()
+		if under() != 4 {
+			t.Errorf("%d run alone again, want 4", under())
+		}
+		for _, p := range flood {
+			p.Leave()
+		}
+	})
+}
+
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 100, TenantMemory: 60})

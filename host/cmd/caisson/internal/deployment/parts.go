@@ -79,6 +79,7 @@ func rates(s config.RateSet) map[exec.RateClass]exec.Rate {
 func (o Options) exec() exec.Options {
 	f := o.File
 	return exec.Options{
+		TenantShare: int(f.Queue.TenantShare),
 		MemoryBytes: int64(f.Queue.Memory), TenantMemoryBytes: int64(f.Queue.TenantMemory),
 		Rates: rates(f.Rates.Users), KeyRates: rates(f.Rates.ServiceKeys), RatePrincipals: int(f.Rates.Principals),
 
