@@ -126,6 +126,9 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 		if err != nil {
 			return err
 		}
+		if whole.over {
+			return refuse(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(d.o.BodyBytes, 10)+" bytes")
+		}
 		place.giveBack()
 		return d.pass(w, r, node, bytes.NewReader(whole.kept))
 	}
