@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -159,17 +160,15 @@ var inputRows = []row{
 	}},
 	{50, "two runs of one session at once", func(t *testing.T, s server) {
 		id := s.run(t, "bash", "echo 0 > n").SessionID
-		done := make(chan outcome, 2)
+		var both sync.WaitGroup
 		for range 2 {
-			go func() {
-				done <- s.run(t, "bash", "n=$(cat n); sleep 0.3; echo $((n+1)) > n", obj{"session_id": id})
-			}()
+			both.Go(func() {
+				if res := s.run(t, "bash", "n=$(cat n); sleep 0.3; echo $((n+1)) > n", obj{"session_id": id}); res.SessionID != id || *res.Code != 0 {
+					t.Errorf("%+v", res)
+				}
+			})
 		}
-		for range 2 {
-			if res := <-done; res.SessionID != id || *res.Code != 0 {
-				t.Errorf("%+v", res)
-			}
-		}
+		both.Wait()
 		if res := s.run(t, "bash", "cat n", obj{"session_id": id}); res.Stdout != "2\n" {
 			t.Errorf("%+v", res)
 		}
