@@ -69,7 +69,13 @@ func TestAway(t *testing.T) {
 	if n, err := none.Away(r, id(t, "b")); n != nil || err != nil {
 		t.Errorf("without peers: %v, %v", n, err)
 	}
+	if o := p.Others(r); len(o) != 1 || o[0].Name != "b" || p.Node() != "a" || len(none.Others(r)) != 0 || none.Node() != "" {
+		t.Errorf("others %v of node %q", o, p.Node())
+	}
 	r.Header.Set(Header, "anything")
+	if o := p.Others(r); len(o) != 0 {
+		t.Errorf("what was passed on is passed on to %v", o)
+	}
 	if n, err := p.Away(r, id(t, "b")); n != nil || !errors.Is(err, ErrLoop) {
 		t.Errorf("what was passed on is passed on again: %v, %v", n, err)
 	}

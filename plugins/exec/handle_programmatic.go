@@ -21,7 +21,7 @@ import (
 // requestHeader names a request so that its caller can cancel it.
 const requestHeader = "X-LibreChat-Code-Request-ID"
 
-// maxRequestID bounds such a name, maxReplay that of a reply which is kept.
+// maxRequestID bounds such a name, maxKeptReply a reply that can be had again.
 const (
 	maxRequestID = 128
 	maxKeptReply = 1 << 20

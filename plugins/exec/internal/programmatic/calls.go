@@ -24,7 +24,7 @@ type Call struct {
 type call struct {
 	Call
 	issued bool
-	// answer is closed to, after one reply; given is of what was answered.
+	// answer takes the one reply; given tells what it was.
 	answer   chan backend.ControlReply
 	answered bool
 	given    digest
@@ -147,7 +147,7 @@ func (p *Program[R]) closeRound() {
 	}
 	p.rounds++
 	p.suspend(token)
-	p.event <- Event[R]{Round: round}
+	p.tell(Event[R]{Round: round})
 }
 
 // suspend lets the program wait for the continuation with that token. mu is held.

@@ -217,7 +217,7 @@ func (c *Continuation[R]) Resume(slot Slot) {
 	if p.state == over {
 		slot.Leave()
 		p.unread = false
-		p.event <- Event[R]{Over: true, Outcome: p.outcome}
+		p.tell(Event[R]{Over: true, Outcome: p.outcome})
 		r.keep(p)
 		r.ended(p)
 		return

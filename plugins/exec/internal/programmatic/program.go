@@ -196,7 +196,7 @@ func (p *Program[R]) stop(why error) {
 		p.unread, p.stopped = false, why
 		p.forget()
 		p.r.ended(p)
-		p.event <- Event[R]{Over: true, Outcome: p.outcome} // for a continuation under way
+		p.tell(Event[R]{Over: true, Outcome: p.outcome}) // for a continuation under way
 		return
 	case p.state == over || p.stopped != nil:
 		return
@@ -207,6 +207,16 @@ func (p *Program[R]) stop(why error) {
 	p.forget()
 	if p.cancel != nil {
 		p.cancel(why)
+	}
+}
+
+// tell whoever waits, or will. There is room for one event, and never a second before
+// somebody has read the first; if there were, everybody else must not wait for it. mu is
+// held.
+func (p *Program[R]) tell(e Event[R]) {
+	select {
+	case p.event <- e:
+	default:
 	}
 }
 
@@ -237,7 +247,7 @@ func (p *Program[R]) end(outcome R) {
 		return
 	}
 	if waited {
-		p.event <- Event[R]{Over: true, Outcome: outcome}
+		p.tell(Event[R]{Over: true, Outcome: outcome})
 	}
 	if p.stopped == nil {
 		r.keep(p)
