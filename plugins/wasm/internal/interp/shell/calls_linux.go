@@ -31,10 +31,12 @@ func (g *programs) call(ctx context.Context, s wire.Start, files []*os.File) wir
 	}
 	_, out, errs := standard(s, files)
 	writer := func(f *os.File) io.Writer {
-		if f == nil {
-			return io.Discard
-		}
-		return f
+		return writerFunc(func(b []byte) (int, error) {
+			if f == nil || ctx.Err() != nil { // a command that is ended says nothing
+				return len(b), nil
+			}
+			return f.Write(b)
+		})
 	}
 	end.Message = ""
 	end.Code = uint32(control.Command(s.Argv[1:], func(name string, input []byte) (control.Reply, error) {

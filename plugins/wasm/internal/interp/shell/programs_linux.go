@@ -111,7 +111,9 @@ func (g *programs) begin(s wire.Start, files []*os.File) {
 			if isCall(s) {
 				g.calls--
 			}
-			g.tell(end)
+			if g.ctx.Err() == nil { // else the script ends too, and shall not go on before
+				g.tell(end)
+			}
 		})
 	}
 }
