@@ -79,11 +79,15 @@ func (s settings) checkReach(ctx context.Context, r *report, h *host.Host, id st
 		return // said elsewhere
 	}
 	defer t.Release()
-	if t.Info.Has(backend.CapTokenOnce) && !store.Durable {
+	s.compareReach(r, id, t.Info, store)
+}
+
+func (s settings) compareReach(r *report, id string, info backend.Info, store binding.Report) {
+	if info.Has(backend.CapTokenOnce) && !store.Durable {
 		r.add("session store", note, "choose sessions.store: sqlite, or a Redis with appendonly",
-			"backend %s tells the token of a sandbox only once, and bindings are not kept: after a restart such sandboxes cannot be entered (kind authentication) until they end", id)
+			"backend %s tells the token of a sandbox only once, and bindings are not kept: where the plugin's own files are lost with them, such sandboxes cannot be entered (kind authentication) until they end", id)
 	}
-	if store.Shared && !t.Info.Has(backend.CapShared) && len(s.Peers) == 0 {
+	if store.Shared && !info.Has(backend.CapShared) && len(s.Peers) == 0 {
 		r.add("session store", problem, "set node and peers, or give every replica a store of its own",
 			"the sandboxes of backend %s live on one machine, and replicas share the session store", id)
 	}

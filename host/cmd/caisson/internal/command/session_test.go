@@ -16,6 +16,7 @@ import (
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/host/session/reaper"
 	"github.com/caisson-run/caisson/host/telemetry"
+	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -170,5 +171,30 @@ func TestDoctorSessionStore(t *testing.T) {
 				t.Errorf("says %q, want %q and no secret", text, tt.says)
 			}
 		})
+	}
+}
+
+// TestDoctorReach: a token that is told once and a store that forgets, and sandboxes of
+// one machine in a store of many, are told.
+func TestDoctorReach(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		caps  []backend.Capability
+		store binding.Report
+		peers map[string]string
+		want  verdict // "" is nothing
+	}{
+		{name: "told once, forgotten", caps: []backend.Capability{backend.CapTokenOnce}, want: note},
+		{name: "told once, kept", caps: []backend.Capability{backend.CapTokenOnce}, store: binding.Report{Durable: true}},
+		{name: "told always"},
+		{name: "one machine's", store: binding.Report{Shared: true}, want: problem},
+		{name: "one machine's, with peers", store: binding.Report{Shared: true}, peers: map[string]string{"b": "http://b"}},
+		{name: "everybody's", caps: []backend.Capability{backend.CapShared}, store: binding.Report{Shared: true}},
+	} {
+		var r report
+		settings{File: config.File{Peers: tt.peers}}.compareReach(&r, "main", backend.Info{Capabilities: tt.caps}, tt.store)
+		if tt.want == "" && len(r.Checks) > 0 || tt.want != "" && (len(r.Checks) != 1 || r.Checks[0].State != tt.want) {
+			t.Errorf("%s: %+v, want %q", tt.name, r.Checks, tt.want)
+		}
 	}
 }
