@@ -13,10 +13,10 @@ import (
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
 	"github.com/caisson-run/caisson/host/config"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/host/session/reaper"
 	"github.com/caisson-run/caisson/host/telemetry"
-	"github.com/caisson-run/caisson/host/session/binding"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/hashicorp/go-hclog"
 )
@@ -181,14 +181,14 @@ func TestDoctorReach(t *testing.T) {
 		name  string
 		caps  []backend.Capability
 		store binding.Report
-		peers map[string]string
+		peers []config.Peer
 		want  verdict // "" is nothing
 	}{
 		{name: "told once, forgotten", caps: []backend.Capability{backend.CapTokenOnce}, want: note},
 		{name: "told once, kept", caps: []backend.Capability{backend.CapTokenOnce}, store: binding.Report{Durable: true}},
 		{name: "told always"},
 		{name: "one machine's", store: binding.Report{Shared: true}, want: problem},
-		{name: "one machine's, with peers", store: binding.Report{Shared: true}, peers: map[string]string{"b": "http://b"}},
+		{name: "one machine's, with peers", store: binding.Report{Shared: true}, peers: []config.Peer{{}}},
 		{name: "everybody's", caps: []backend.Capability{backend.CapShared}, store: binding.Report{Shared: true}},
 	} {
 		var r report
