@@ -42,16 +42,21 @@ func (b *beside) Handle(pattern string, h http.Handler, refuse func(http.Respons
 func newMCP(t *testing.T, adjust ...func(*mcp.Options)) *rig {
 	t.Helper()
 	r := newRig(t)
+	r.mountMCP(adjust...)
+	return r
+}
+
+func (r *rig) mountMCP(adjust ...func(*mcp.Options)) {
+	r.t.Helper()
 	o := mcp.Options{Handler: r.mux}
 	for _, f := range adjust {
 		f(&o)
 	}
 	s, err := mcp.New(o)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	s.Mount(&beside{rig: r})
-	return r
 }
 
 // keyed adds a key to a client's requests.
@@ -437,6 +442,34 @@ func TestMCPBounds(t *testing.T) {
 	}
 	if a := post(alice, initialize); a.status != 200 {
 		t.Errorf("once one has ended: %d %s", a.status, a.body)
+	}
+}
+
+// A session on another node is reached through any of them.
+func TestMCPOfAnotherNode(t *testing.T) {
+	owner, other := twoNodes(t)
+	other.mountMCP()
+	s := other.connect(alice, "")
+	id := owner.exec(alice, "echo 1 >f").SessionID
+	if up, fault := tool[put](t, s, "upload_file", obj{"name": "g", "text": "2\n", "session_id": id}); up.SessionID != id {
+		t.Errorf("%+v, %s", up, fault)
+	}
+	if res, fault := tool[ran](t, s, "run_code", obj{"language": "bash", "code": "cat f g", "session_id": id}); res.SessionID != id || res.Stdout != "1\n2\n" {
+		t.Errorf("%+v, %s", res, fault)
+	}
+	if x, fault := tool[contents](t, s, "read_file", obj{"session_id": id, "file": "g"}); x.Text != "2\n" {
+		t.Errorf("%+v, %s", x, fault)
+	}
+	_, fault := tool[contents](t, other.connect(mallory, ""), "read_file", obj{"session_id": id, "file": "g"})
+	if _, absent := tool[contents](t, other.connect(mallory, ""), "read_file", obj{"session_id": strings.Repeat("x", 21), "file": "g"}); fault != absent || fault == "" {
+		t.Errorf("a stranger: %q, for what is absent %q", fault, absent)
+	}
+	if n := len(other.shells.live()); n != 0 {
+		t.Errorf("the other node made %d sandboxes", n)
+	}
+	owner.server.Close()
+	if _, fault := tool[ran](t, s, "run_code", obj{"language": "bash", "code": "true", "session_id": id}); !strings.HasPrefix(fault, "sandbox_unavailable") || strings.Contains(fault, owner.server.URL) {
+		t.Errorf("a node that is down: %q", fault)
 	}
 }
 
