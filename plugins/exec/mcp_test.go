@@ -495,6 +495,32 @@ func TestMCPCancel(t *testing.T) {
 	}
 }
 
+// Hanging up is giving up too: a result could not be delivered any more.
+func TestMCPHangUp(t *testing.T) {
+	r := newMCP(t)
+	s := r.connect(alice, "2025-06-18")
+	ctx, cancel := context.WithCancel(t.Context())
+	q := r.request("POST", alice, mcp.Path, strings.NewReader(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_code","arguments":{"language":"bash","code":"sleep 60"}}}`))
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "application/json, text/event-stream")
+	q.Header.Set("Mcp-Session-Id", s.ID())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if res, err := r.server.Client().Do(q.WithContext(ctx)); err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	}()
+	r.await("the program runs", func() bool { return len(r.shells.live()) > 0 })
+	cancel()
+	<-ended
+	r.await("the run has ended", func() bool { return len(r.usage()) == 1 || strings.Contains(r.log.String(), `status=499`) })
+	if run, fault := tool[ran](t, s, "run_code", obj{"language": "bash", "code": "echo on"}); run.Stdout != "on\n" {
+		t.Errorf("the session afterwards: %+v, %s", run, fault)
+	}
+}
+
 // Closing ends listeners at once, lets calls go on for a while and then stops them.
 func TestMCPClose(t *testing.T) {
 	r := newMCP(t)
