@@ -105,7 +105,8 @@ func TestRego(t *testing.T) {
 	}
 }
 
-// A backend builds; that it conforms is seen where caisson is built.
+// A backend builds and starts as what its manifest says. The kit is run by the tests of
+// the reference backend, which it is a copy of.
 func TestBackend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIP: it builds a program with its libraries")
@@ -115,6 +116,16 @@ func TestBackend(t *testing.T) {
 	run(t, dir, nil, "make", "test", "build")
 	if d := host.Lint(t.Context(), filepath.Join(dir, "dist"), host.Trust{}); d.State == host.PluginError {
 		t.Errorf("%+v", d)
+	}
+	trial, err := host.TryBackend(t.Context(), filepath.Join(dir, "dist"), host.TrialOptions{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trial.Info.Name != "my-plugin" {
+		t.Errorf("%+v", trial.Info)
+	}
+	if err := trial.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
