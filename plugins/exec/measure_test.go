@@ -109,7 +109,7 @@ func TestSpansOfARun(t *testing.T) {
 			below[s.Name] = true
 		}
 		for _, a := range s.Attributes {
-			if strings.Contains(a.Value.Emit(), "hunter2") {
+			if strings.Contains(a.Value.String(), "hunter2") {
 				t.Errorf("span %s tells %s", s.Name, a.Key)
 			}
 		}
@@ -121,7 +121,7 @@ func TestSpansOfARun(t *testing.T) {
 	}
 	said := make(map[string]string)
 	for _, a := range root.Attributes {
-		said[string(a.Key)] = a.Value.Emit()
+		said[string(a.Key)] = a.Value.String()
 	}
 	if said["caisson.language"] != "bash" || said["caisson.stop"] != "exit" || said["http.response.status_code"] != "200" {
 		t.Errorf("the request's span says %v", said)
