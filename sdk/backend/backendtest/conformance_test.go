@@ -30,7 +30,7 @@ func inProcess(probe backendtest.Probe) backendtest.Harness {
 			"run/program_gone":       "programs see the machine's own paths",
 			"control/of_another_run": "programs see the machine's own paths",
 		},
-		ShortRun: 800 * time.Millisecond,
+		ShortRun: 1500 * time.Millisecond,
 	}
 }
 

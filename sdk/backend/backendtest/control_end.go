@@ -43,7 +43,7 @@ func (k *kit) controlClock(t *testing.T) {
 // controlBeside: nobody computes for nothing beside an open call.
 func (k *kit) controlBeside(t *testing.T) {
 	spec := k.callSpec(k.sandbox(t), "out", "begun", "open", "never", "spin")
-	spec.Limits.Wall, spec.Limits.CPUs = 3*k.ShortRun, 1
+	spec.Limits.Wall, spec.Limits.CPUs = k.ShortRun, 1
 	o := k.do(t, spec, &recorder{onCall: func(ctx context.Context, _ backend.ControlCall) (backend.ControlReply, error) {
 		<-ctx.Done()
 		return backend.ControlReply{}, ctx.Err()
