@@ -104,7 +104,10 @@ func (c *Conn) complete() {
 	r.calls.Go(func() {
 		defer cancel()
 		reply, err := r.cfg.Call(ctx, call)
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return // it was withdrawn, or the run is over: then Close withdraws it
+		case err != nil:
 			reply = Reply{Error: "the call failed"}
 			r.cfg.Gone(err)
 		}

@@ -183,6 +183,33 @@ func TestAnsweredBeforeTheFault(t *testing.T) {
 	}
 }
 
+// TestNoAnswerAtTheEnd: a program whose run is over is told nothing any more.
+func TestNoAnswerAtTheEnd(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	r := NewRun(ctx, Config{Call: func(ctx context.Context, _ Call) (Reply, error) {
+		defer close(ended)
+		<-ctx.Done()
+		return Reply{}, ctx.Err()
+	}, Gone: func(err error) { t.Errorf("gone: %v", err) }})
+	c := dial(t, r)
+	_, _ = c.Write(frame(t, "1", []byte("7")))
+	end()
+	<-ended
+	time.Sleep(20 * time.Millisecond)
+	if c.Readable() {
+		all, err := io.ReadAll(io.LimitReader(c, 1))
+		t.Errorf("there is %q, %v", all, err)
+	}
+	r.Close()
+	if all, err := io.ReadAll(c); err != nil || len(all) > 0 {
+		t.Errorf("%q, %v", all, err)
+	}
+	if open, _ := r.Suspended(); open {
+		t.Error("a call is open after the run")
+	}
+}
+
 func TestGone(t *testing.T) {
 	gone := make(chan error, 1)
 	r := NewRun(t.Context(), Config{
