@@ -2,9 +2,9 @@ package main
 
 import (
 	"math"
-	"runtime"
 	"syscall"
 
+	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 )
 
@@ -20,7 +20,7 @@ func limits() rootfs.Limits {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &rl); err != nil {
 		return l
 	}
-	l.OpenFiles = openFiles(int64(min(uint64(rl.Cur), math.MaxInt64)), 2*runtime.GOMAXPROCS(0), l.OpenFiles)
+	l.OpenFiles = openFiles(int64(min(uint64(rl.Cur), math.MaxInt64)), interp.DefaultMaxRunning(), l.OpenFiles)
 	return l
 }
 

@@ -99,6 +99,12 @@ type Engine struct {
 	runs   sync.WaitGroup
 }
 
+// DefaultMaxRunning is how many programs run at once unless Config.MaxRunning says
+// otherwise: as many as a host has under way by default. With fewer, what one tenant
+// may have under way there would fill this engine, and the others' programs would wait
+// here in order of arrival, out of reach of the host's fairness.
+func DefaultMaxRunning() int { return 4 * runtime.GOMAXPROCS(0) }
+
 // New returns an engine. It compiles nothing yet; see Warm.
 func New(cfg Config) (*Engine, error) {
 	if cfg.Packs == nil {
@@ -108,7 +114,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, errors.New("interp: Config.MaxRunning and MemoryBudgetBytes must not be negative")
 	}
 	if cfg.MaxRunning == 0 {
-		cfg.MaxRunning = 2 * runtime.GOMAXPROCS(0)
+		cfg.MaxRunning = DefaultMaxRunning()
 	}
 	e := &Engine{cfg: cfg, compiler: newCompiler(cfg), slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), loads: map[string]*load{}}
 	parked := cfg.Parked

@@ -90,7 +90,7 @@ type Config struct {
 	// concurrent use.
 	Warn func(error)
 	// MaxRunning bounds the programs that run at once; further ones wait. 0
-	// means twice GOMAXPROCS.
+	// means DefaultMaxRunning.
 	MaxRunning int
 	// Parked is how many instances of each interpreter wait for programs, booted and
 	// ready; they cost memory, for Python some 20 MiB each. 0 means GOMAXPROCS, a
