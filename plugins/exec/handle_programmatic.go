@@ -89,6 +89,8 @@ func (d *door) programBody(w http.ResponseWriter, r *http.Request, owner program
 	if d.host.Peers() == nil {
 		whole.forget()
 	}
+	end := func() {}
+	defer func() { end() }()
 	body, err := programmatic.ReadBody(whole, programmatic.BodyOptions{
 		Members: d.o.BodyBytes, Results: programCalls,
 		Token: func(token string) error {
@@ -104,7 +106,11 @@ func (d *door) programBody(w http.ResponseWriter, r *http.Request, owner program
 				return &awayError{node}
 			}
 			whole.forget()
-			return d.programs.Check(owner, token)
+			done, err := d.programs.Read(owner, token)
+			if err == nil {
+				end = done
+			}
+			return err
 		},
 	})
 	if _, broken := errors.AsType[*brokenBody](err); broken {

@@ -95,6 +95,54 @@ func TestContinuationsAtOnce(t *testing.T) {
 	}
 }
 
+// The results of a continuation are held in memory before anything is known of them: of one
+// program no more are read at once than a caller needs who believes that a request was lost.
+func TestContinuationsBeingRead(t *testing.T) {
+	r := newRig(t)
+	s := r.suspended(alice, `one '{"city":"a"}'`, "one")
+	var all sync.WaitGroup
+	var bodies []*io.PipeWriter
+	for range 2 {
+		pr, pw := io.Pipe()
+		bodies = append(bodies, pw)
+		q := r.request("POST", alice, "/exec/programmatic", pr)
+		all.Go(func() {
+			if res, err := r.server.Client().Do(q); err == nil {
+				res.Body.Close()
+			}
+		})
+		if _, err := io.WriteString(pw, `{"continuation_token":"`+s.ContinuationToken+`","tool_results":[{"call_id":"`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A further one gets as far as its results, and is told that they are wrong, until both are there.
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		a := r.goOn(alice, s.ContinuationToken, ok("nobody's", 1))
+		if a.status == 409 {
+			break
+		}
+		if a.status != 400 || time.Now().After(deadline) {
+			t.Fatalf("a third one beside two that are read: %d %s", a.status, a.body)
+		}
+	}
+	if a := r.goOn(rich, s.ContinuationToken, ok("nobody's", 1)); a.status != 404 {
+		t.Errorf("one of somebody else: %d %s", a.status, a.body)
+	}
+	for _, pw := range bodies {
+		pw.CloseWithError(io.ErrClosedPipe)
+	}
+	all.Wait()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		a := r.goOn(alice, s.ContinuationToken, ok(s.ToolCalls[0].ID, 1))
+		if a.status == 200 {
+			break
+		}
+		if a.status != 409 || time.Now().After(deadline) {
+			t.Fatalf("after they broke off: %d %s", a.status, a.body)
+		}
+	}
+}
+
 func TestContinuationsThatAreWrong(t *testing.T) {
 	r := newRig(t)
 	s := r.suspended(alice, `one '{"city":"a"}'`, "one")

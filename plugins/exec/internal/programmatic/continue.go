@@ -66,15 +66,30 @@ func (x Result) reply() backend.ControlReply {
 	return backend.ControlReply{Result: x.Value}
 }
 
-// Check returns ErrNotFound unless token means something to owner. It is asked before
-// the rest of a continuation is read.
-func (r *Registry[R]) Check(owner Owner, token string) error {
+// maxReaders is how many continuations of one program are read at the same time: one,
+// and one more whose caller believes that the first was lost. They hold up to MaxBody
+// each, which only one of them is for.
+const maxReaders = 2
+
+// Read is asked before the rest of a continuation is read, and end is to be called once
+// afterwards. The errors are ErrNotFound, unless token means something to owner, and
+// ErrInFlight where enough continuations of the program are being read.
+func (r *Registry[R]) Read(owner Owner, token string) (end func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.tokens[token]; p == nil || p.owner != owner {
-		return ErrNotFound
+	p := r.tokens[token]
+	switch {
+	case p == nil || p.owner != owner:
+		return nil, ErrNotFound
+	case p.readers >= maxReaders:
+		return nil, ErrInFlight
 	}
-	return nil
+	p.readers++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		p.readers--
+	}, nil
 }
 
 // Continuation is a continuation that was accepted.

@@ -32,6 +32,7 @@ type Program[R any] struct {
 	token   string            // of the round that waits for its continuation
 	spent   map[string]digest // earlier tokens, with what continued them
 	last    *exchange
+	readers int // requests with a token of it whose results are being read
 	event   chan Event[R]
 	outcome R
 	// unread says that it ended beside its calls, and that its caller, who has a token,

@@ -221,7 +221,7 @@ func TestEachTimerRunsInItsState(t *testing.T) {
 		})
 		round := r.round(p)
 		time.Sleep(10*time.Minute - time.Millisecond)
-		if err := r.Check(acme, round.Token); err != nil {
+		if _, err := r.Read(acme, round.Token); err != nil {
 			t.Errorf("right before the end: %v", err)
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -395,7 +395,7 @@ func TestCancel(t *testing.T) {
 		round := r.round(p)
 		r.Cancel(acme, "s")
 		synctest.Wait()
-		if err := r.Check(acme, round.Token); !errors.Is(err, ErrNotFound) {
+		if _, err := r.Read(acme, round.Token); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%v", err)
 		}
 		p = r.begin(acme, "c", body)
