@@ -53,7 +53,12 @@ func TestReload(t *testing.T) {
 	if r := p.run(t, "", reload...); r.code != 1 || !strings.Contains(r.stderr, "default_backend") {
 		t.Errorf("reload of a bad file: %+v", r)
 	}
+	// Nor does what would lose sandboxes: the last run left one with second.
 	write("drain: 7s\n")
+	if r := p.run(t, "", reload...); r.code != 1 || !strings.Contains(r.stderr, `config "second": the provider has 1 live sandboxes`) {
+		t.Errorf("reload of a file without second: %+v", r)
+	}
+	write("drain: 7s\ndefault_backend: wasm\nbackends: [{id: wasm, plugin: wasm}, {id: second, plugin: wasm}]\n")
 	s.signal(t, syscall.SIGHUP)
 	s.eventually(t, "the log tells of the reload", func() bool {
 		return strings.Contains(s.stderr.String(), "drain: takes effect after a restart")

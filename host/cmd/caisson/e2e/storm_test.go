@@ -83,7 +83,7 @@ func newReplicas(t *testing.T, named bool) *replicas {
 	if out, err := exec.Command("go", "build", "-o", filepath.Join(plugin, "shared"), "./testdata/shared").CombinedOutput(); err != nil {
 		t.Fatalf("build the plugin: %v\n%s", err, out)
 	}
-	capabilities, flag := "metadata, list, fs_enum, shared", "0"
+	capabilities, flag := "metadata, list, fs_enum, shared, control", "0"
 	if named {
 		capabilities, flag = capabilities+", names", "1"
 	}
