@@ -67,7 +67,9 @@ func TestEngineStopsDuringRun(t *testing.T) {
 		}
 		spec := bash(sb.Ref, "echo begun; sleep 3; echo ended")
 		spec.Limits.Wall = 20 * time.Second
+		cut := make(chan struct{})
 		go func() {
+			defer close(cut)
 			<-printed
 			w.cut()
 		}()
@@ -83,8 +85,9 @@ func TestEngineStopsDuringRun(t *testing.T) {
 			t.Errorf("%d bytes of output came, %d are counted", l.stdout.Len(), res.StdoutBytes)
 		}
 		if l.started != 1 || !strings.HasPrefix(l.stdout.String(), "begun\n") {
-			t.Errorf("started %d, stdout %q", l.started, l.stdout.String())
+			t.Fatalf("started %d, stdout %q", l.started, l.stdout.String())
 		}
+		<-cut
 		w.mend()
 		await(t, "sandbox again", func() bool { _, err := b.Connect(t.Context(), sb.Ref); return err == nil })
 		await(t, "run again", func() bool {
