@@ -47,6 +47,9 @@ func (l *serverLog) String() string {
 // arguments, waits until a run would succeed, and stops it with the test.
 func startServer(t *testing.T, args ...string) server {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("the built server takes its time, and no race detector sees into it")
+	}
 	binary, err := filepath.Abs(filepath.FromSlash("../../../bin/caisson"))
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,9 @@ func load(tb testing.TB) *wasm.Module {
 // The module says what the package says, within its limits: also about more
 // text than it looks at, in which there is much to look at.
 func TestModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles a module of megabytes")
+	}
 	m, c := load(t), plain(t)
 	list := append(corpus(t, "hostile.txt", true), corpus(t, "ordinary-py.txt", false)...)
 	big := snippet{language: "bash", title: "big", code: strings.Repeat("curl x > y; rm -rf ./a; echo 'nc' | wc\n", 25_000)}
