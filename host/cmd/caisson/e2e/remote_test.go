@@ -18,6 +18,7 @@ func TestRemote(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}
+	t.Parallel() // it waits more than it computes
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
 	s := p.serve(t).ready(t)
 	defer s.stop(t)

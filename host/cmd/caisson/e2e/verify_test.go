@@ -28,6 +28,7 @@ func TestVerifyBackend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the kit takes a minute")
 	}
+	t.Parallel() // it waits more than it computes
 	need(t)
 	p := newPlace(t)
 	dir := verifiedPlugin(t)
