@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -124,9 +125,11 @@ func TestMCPClient(t *testing.T) {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, node, script, transport, s.url, binary)
 		cmd.Env = p.env
-		out, err := cmd.CombinedOutput()
+		var log bytes.Buffer // the server of standard input may say there that a call ended early
+		cmd.Stderr = &log
+		out, err := cmd.Output()
 		if err != nil || string(out) != "ok\n" {
-			t.Errorf("%s: %v\n%s", transport, err, out)
+			t.Errorf("%s: %v\n%s%s", transport, err, out, log.String())
 		}
 	}
 }
