@@ -125,10 +125,6 @@ func (c *Client) call(v any) func(*http.Response, error) error {
 			if body.N == 0 {
 				return fmt.Errorf("the server's reply is larger than %d MiB", maxReply>>20)
 			}
-			// Who ended the context is told that, and not what became of the connection.
-			if cause := context.Cause(res.Request.Context()); cause != nil {
-				err = cause
-			}
 			return fmt.Errorf("the server's reply cannot be read: %w", err)
 		}
 		return nil

@@ -56,6 +56,11 @@ func add[In, Out any](s *sdk.Server, t *tools, name, description string, hints *
 			if res, out, err = do(ctx, c, req, in); err == nil {
 				return res, out, nil
 			}
+			// A context that ends says why by its cause, which may be any error: the
+			// protocol's own library takes io.EOF when its client is gone.
+			if e := ctx.Err(); e != nil {
+				err = e
+			}
 		}
 		return nil, zero, t.refused(name, err)
 	})

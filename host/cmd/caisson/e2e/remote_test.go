@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -125,11 +124,9 @@ func TestMCPClient(t *testing.T) {
 		defer cancel()
 		cmd := exec.CommandContext(ctx, node, script, transport, s.url, binary)
 		cmd.Env = p.env
-		var log bytes.Buffer // the server of standard input may say there that a call ended early
-		cmd.Stderr = &log
-		out, err := cmd.Output()
+		out, err := cmd.CombinedOutput()
 		if err != nil || string(out) != "ok\n" {
-			t.Errorf("%s: %v\n%s%s", transport, err, out, log.String())
+			t.Errorf("%s: %v\n%s", transport, err, out)
 		}
 	}
 }
