@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,9 +19,6 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend/backendtest"
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 )
 
 // The test binary is its own plugin; a plugin is told where to keep things.
@@ -169,26 +165,5 @@ func openHere(t *testing.T) (backend.Backend, json.RawMessage) {
 // openOverWire puts the protocol between the kit and the backend.
 func openOverWire(t *testing.T) (backend.Backend, json.RawMessage) {
 	b, config := openHere(t)
-	srv, err := backend.NewServer(t.Context(), b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lis := bufconn.Listen(1 << 20)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve(lis)
-	}()
-	conn, err := grpc.NewClient("passthrough:///bufconn",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		srv.Stop()
-		<-served
-	})
-	return backend.NewClient(conn), config
+	return backendtest.OverWire(t, b), config
 }

@@ -39,7 +39,7 @@ func overGRPC(h backendtest.Harness) backendtest.Harness {
 	inner := h.New
 	h.New = func(t *testing.T) (backend.Backend, json.RawMessage) {
 		b, config := inner(t)
-		return backendtest.Wired(t, b), config
+		return backendtest.OverWire(t, b), config
 	}
 	return h
 }

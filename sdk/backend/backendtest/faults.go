@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -75,7 +71,7 @@ type fault struct {
 func meet(t *testing.T, h Harness, f fault, b backend.Backend, config json.RawMessage, decorate func(backend.Backend) backend.Backend) {
 	bad := &faulty{Backend: b, over: make(chan struct{})}
 	f.spoil(bad)
-	client := wired(t, bad)
+	client := OverWire(t, bad)
 	t.Cleanup(func() { close(bad.over) })
 	if decorate != nil {
 		client = decorate(client)
@@ -113,33 +109,6 @@ func meet(t *testing.T, h Harness, f fault, b backend.Backend, config json.RawMe
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-}
-
-// wired puts the wire between host and backend.
-func wired(t *testing.T, b backend.Backend) backend.Backend {
-	t.Helper()
-	srv, err := backend.NewServer(t.Context(), b, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lis := bufconn.Listen(1 << 20)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve(lis)
-	}()
-	conn, err := grpc.NewClient("passthrough:///bufconn",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		srv.Stop()
-		<-served
-	})
-	return backend.NewClient(conn)
 }
 
 // faulty is a backend of which a fault replaces some methods. It declares nothing

@@ -1,0 +1,148 @@
+package exec
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/caisson-run/caisson/plugins/exec/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Pages of other origins, and names that are not this server's, are shut out.
+func TestMCPOrigins(t *testing.T) {
+	r := newMCP(t)
+	named := newMCP(t, func(o *mcp.Options) { o.Hosts = []string{"code.example"} })
+	for _, tt := range []struct {
+		rig          *rig
+		method       string
+		host, origin string
+		site         string
+		want         int
+	}{
+		{r, "POST", "", "", "", 200},
+		{r, "POST", "localhost:1", "", "", 200},
+		{r, "POST", "LOCALHOST.", "", "", 200},
+		{r, "POST", "[::1]:80", "", "", 200},
+		{r, "POST", "evil.example", "", "", 403},
+		{r, "POST", "127.0.0.1.evil.example", "", "", 403},
+		{r, "POST", "evil.example", "http://evil.example", "", 403},
+		{r, "POST", "", "http://evil.example", "", 403},
+		{r, "POST", "", "null", "", 403},
+		{r, "POST", "", "", "cross-site", 403},
+		{r, "GET", "", "http://evil.example", "", 403},
+		{r, "GET", "", "", "same-site", 403},
+		{r, "DELETE", "evil.example", "", "", 403},
+		{named, "POST", "code.example", "", "", 200},
+		{named, "POST", "code.example:8443", "http://code.example:8443", "", 200},
+		{named, "POST", "", "", "", 403},
+		{named, "POST", "localhost", "", "", 403},
+	} {
+		for _, key := range []string{alice, ""} { // before anybody is admitted
+			q := tt.rig.request(tt.method, key, mcp.Path, strings.NewReader(initialize))
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Accept", "application/json, text/event-stream")
+			if tt.host != "" {
+				q.Host = tt.host
+			}
+			if tt.origin != "" {
+				q.Header.Set("Origin", tt.origin)
+			}
+			if tt.site != "" {
+				q.Header.Set("Sec-Fetch-Site", tt.site)
+			}
+			want := tt.want
+			if key == "" && want == 200 {
+				want = 401
+			}
+			if a := tt.rig.do(q); a.status != want {
+				t.Errorf("%s as %q for %q from %q %q: %d %s, want %d", tt.method, key, tt.host, tt.origin, tt.site, a.status, a.body, want)
+			}
+		}
+	}
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+func TestMCPBounds(t *testing.T) {
+	r := newMCP(t, func(o *mcp.Options) { o.OutputBytes, o.Sessions, o.BodyBytes = 1000, 2, 20_000 })
+	s := r.connect(alice, "2025-11-25")
+	run, fault := tool[ran](t, s, "run_code", obj{"language": "bash", "code": `echo begin; i=0; while [ $i -lt 2000 ]; do printf é; i=$((i+1)); done; echo end; i=0; while [ $i -lt 250 ]; do echo $i >f$i; i=$((i+1)); done`})
+	if fault != "" || !run.Cut || len(run.Stdout) > 1100 || !strings.HasPrefix(run.Stdout, "begin\n") || !strings.HasSuffix(run.Stdout, "end\n") || strings.Contains(run.Stdout, "\ufffd") || !strings.Contains(run.Stdout, " bytes left out]") {
+		t.Errorf("%d bytes, cut %v: %s", len(run.Stdout), run.Cut, fault)
+	}
+	if len(run.Files) > 200 {
+		t.Errorf("%d files", len(run.Files))
+	}
+	l, _ := tool[list](t, s, "list_files", obj{"session_id": run.SessionID})
+	rest, _ := tool[list](t, s, "list_files", obj{"session_id": run.SessionID, "skip": 200})
+	none, _ := tool[list](t, s, "list_files", obj{"session_id": run.SessionID, "skip": 1 << 40})
+	if l.Total != 250 || len(l.Files) != 200 || len(rest.Files) != 50 || len(none.Files) != 0 {
+		t.Errorf("%d of %d, then %d, then %d", len(l.Files), l.Total, len(rest.Files), len(none.Files))
+	}
+
+	// A file comes piece by piece, characters whole, and is what it was.
+	text := strings.Repeat("añ€😀", 300)
+	up, fault := tool[put](t, s, "upload_file", obj{"name": "t.txt", "text": text})
+	if fault != "" {
+		t.Fatal(fault)
+	}
+	var got strings.Builder
+	for at := int64(0); ; {
+		x, fault := tool[contents](t, s, "read_file", obj{"session_id": up.SessionID, "file": "t.txt", "offset": at, "length": 100_000})
+		if fault != "" || len(x.Text) == 0 || len(x.Text) > 1000 || x.Base64 != "" || x.Size != int64(len(text)) {
+			t.Fatalf("at %d: %+v, %s", at, x, fault)
+		}
+		got.WriteString(x.Text)
+		if at = x.Next; at == 0 {
+			break
+		}
+	}
+	if got.String() != text {
+		t.Error("the pieces are not the file")
+	}
+	binary := []byte{0xff, 0xfe, 0, 1}
+	up, _ = tool[put](t, s, "upload_file", obj{"name": "x.bin", "base64": base64.StdEncoding.EncodeToString(binary)})
+	if x, fault := tool[contents](t, s, "read_file", obj{"session_id": up.SessionID, "file": "x.bin"}); x.Base64 != base64.StdEncoding.EncodeToString(binary) || x.Text != "" {
+		t.Errorf("%+v, %s", x, fault)
+	}
+	up, _ = tool[put](t, s, "upload_file", obj{"name": "empty", "text": ""})
+	if x, fault := tool[contents](t, s, "read_file", obj{"session_id": up.SessionID, "file": "empty"}); fault != "" || x.Size != 0 || x.Next != 0 {
+		t.Errorf("%+v, %s", x, fault)
+	}
+	up, _ = tool[put](t, s, "upload_file", obj{"name": "p.png", "base64": base64.StdEncoding.EncodeToString(binary)})
+	res, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "read_file", Arguments: obj{"session_id": up.SessionID, "file": "p.png"}})
+	if err != nil || len(res.Content) != 1 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if img, ok := res.Content[0].(*sdk.ImageContent); !ok || !bytes.Equal(img.Data, binary) || img.MIMEType != "image/png" {
+		t.Errorf("%+v", res.Content[0])
+	}
+
+	// Bodies and sessions have their bounds too.
+	post := func(key, body string) answer {
+		q := r.request("POST", key, mcp.Path, strings.NewReader(body))
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Accept", "application/json, text/event-stream")
+		return r.do(q)
+	}
+	if a := post(alice, strings.Repeat(" ", 20_001)); a.status != 413 {
+		t.Errorf("a large body: %d %s", a.status, a.body)
+	}
+	if a := post(alice, initialize); a.status != 200 {
+		t.Errorf("a second session: %d %s", a.status, a.body)
+	}
+	if a := post(alice, initialize); a.status != 429 || a.header.Get("Retry-After") == "" {
+		t.Errorf("a third session: %d %s", a.status, a.body)
+	}
+	if a := post(bob, initialize); a.status != 200 {
+		t.Errorf("somebody else's: %d %s", a.status, a.body)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if a := post(alice, initialize); a.status != 200 {
+		t.Errorf("once one has ended: %d %s", a.status, a.body)
+	}
+}
