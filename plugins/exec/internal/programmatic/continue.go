@@ -207,7 +207,11 @@ func (c *Continuation[R]) Abandon() {
 	p := c.Program
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	if p.stopped != nil {
+	switch {
+	case p.stopped != nil:
+		return
+	case p.r.closed:
+		p.stop(ErrClosed)
 		return
 	}
 	p.last = c.before

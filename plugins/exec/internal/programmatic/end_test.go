@@ -61,6 +61,85 @@ func TestProgramsThatEndBesideTheirCalls(t *testing.T) {
 	})
 }
 
+// A program may end while its continuation waits for room to run.
+func TestProgramsThatEndBeforeTheyGoOn(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		body := func(ctx context.Context, p *Program[string]) string {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			go ask(ctx, p, "a")
+			time.Sleep(time.Second)
+			return "end"
+		}
+		begin := func() (*Program[string], *Round, *Continuation[string]) {
+			t.Helper()
+			p := r.begin(acme, "", body)
+			round := r.round(p)
+			c, err := r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(r.live) != 1 || !p.unread || r.tenants["acme"] != 1 {
+				t.Errorf("%d live, tenants %v, unread %v: nobody was told", len(r.live), r.tenants, p.unread)
+			}
+			return p, round, c
+		}
+		none := func(kept int) {
+			t.Helper()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(r.live) != 0 || len(r.tenants) != 0 || len(r.kept) != kept {
+				t.Errorf("%d live, tenants %v, %d kept", len(r.live), r.tenants, len(r.kept))
+			}
+		}
+		p, _, c := begin()
+		c.Resume(r.slot())
+		r.over(p, "end")
+		none(1)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		none(0)
+		// No room: the token is good until the ttl.
+		p, round, c := begin()
+		c.Abandon()
+		r.answer(round, value(round.Calls[0], "1"))
+		r.over(p, "end")
+		none(1)
+		_, _, c = begin()
+		c.Abandon()
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		none(0)
+	})
+}
+
+// What gets no room once nobody may go on is over.
+func TestCloseBeforeProgramsGoOn(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			ask(ctx, p, "a")
+			<-ctx.Done()
+			return context.Cause(ctx).Error()
+		})
+		round := r.round(p)
+		c, err := r.Continue(acme, "", round.Token, []Result{value(round.Calls[0], "1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		c.Abandon()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Wait(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCancel(t *testing.T) {
 	test(t, func(t *testing.T, r *rig) {
 		body := func(ctx context.Context, p *Program[string]) string {

@@ -236,18 +236,18 @@ func (p *Program[R]) end(outcome R) {
 	r := p.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	waited := p.state != suspended
+	waits, told := p.state == running, p.state != suspended
 	if p.slot != nil {
 		p.slot.Leave()
 		p.slot = nil
 	}
 	p.state, p.outcome, p.open = over, outcome, nil
 	p.closing.disarm()
-	if !waited && p.stopped == nil {
-		p.unread = true // the ttl goes on
+	if !waits && p.stopped == nil {
+		p.unread = true // the ttl goes on, or a continuation will be told
 		return
 	}
-	if waited {
+	if told {
 		p.tell(Event[R]{Over: true, Outcome: outcome})
 	}
 	if p.stopped == nil {
