@@ -85,6 +85,13 @@ func begin(t *testing.T, mode string) (*Process, *logBuffer) {
 			t.Error(err)
 		}
 		wantGone(t, p.PID())
+		<-p.Done()
+		if slices.ContainsFunc(p.Lines(), func(line string) bool { return strings.Contains(line, "DATA RACE") }) {
+			t.Error("the plugin has a race")
+		}
+		if t.Failed() {
+			t.Logf("the plugin %s; its log: %q", p.ExitCause(), p.Lines())
+		}
 	})
 	return p, logs
 }
