@@ -14,6 +14,7 @@ type asm struct {
 	funcs   []asmFunc
 	tables  [][]byte
 	memory  []byte
+	globals [][]byte
 	exports [][]byte
 	start   int // index of the start function plus one
 	data    []byte
@@ -137,6 +138,12 @@ func (a *asm) export(field string, f uint32) {
 	a.exports = append(a.exports, code(name(field), 0, uleb(uint64(f))))
 }
 
+// exportGlobal adds a constant of type i32.
+func (a *asm) exportGlobal(field string, v int32) {
+	a.exports = append(a.exports, code(name(field), 3, uleb(uint64(len(a.globals)))))
+	a.globals = append(a.globals, code(tI32, 0, i32Const(v), opEnd))
+}
+
 func (a *asm) exportMemory(least uint32) {
 	a.memory = code(0, uleb(uint64(least)))
 	a.exports = append(a.exports, code(name("memory"), 2, 0))
@@ -165,6 +172,9 @@ func (a *asm) bytes() []byte {
 	section(4, vec(a.tables))
 	if a.memory != nil {
 		section(5, vec([][]byte{a.memory}))
+	}
+	if a.globals != nil {
+		section(6, vec(a.globals))
 	}
 	section(7, vec(a.exports))
 	if a.start > 0 {

@@ -93,6 +93,10 @@ type portOPA struct {
 	// data is the address of the document "data", base where the heap of an
 	// evaluation begins.
 	data, base uint32
+	// evaluating is set while eval runs and inBuiltin while a function of the host
+	// does: the host calls guest code from there, and a function of a guest that is
+	// entered a second time corrupts its own frames.
+	evaluating, inBuiltin bool
 	// stack carries parameters and results, so that a call allocates nothing, and
 	// nested those of calls during an evaluation.
 	stack, nested [2]uint64
@@ -179,6 +183,7 @@ func (p *portOPA) describe(in *instance, out []byte) ([]byte, failure) {
 // opa_eval, but what is not JSON to it is an input that is not there, about which a
 // policy may well say "allow".
 func (p *portOPA) evaluate(ctx context.Context, in *instance, entry int32, input, out []byte) ([]byte, failure) {
+	p.evaluating, p.inBuiltin = false, false
 	if _, err := run(ctx, p.setHeap, &p.stack, p.base); err != nil {
 		return out, failure{ReasonTrap, err}
 	}
@@ -199,7 +204,9 @@ func (p *portOPA) evaluate(ctx context.Context, in *instance, entry int32, input
 		}
 	}
 	if err == nil {
+		p.evaluating = true
 		_, err = run(ctx, p.eval, &p.stack, frame)
+		p.evaluating = false
 	}
 	if err == nil {
 		value, err = run(ctx, p.result, &p.stack, frame)

@@ -67,7 +67,8 @@ func envPrint(ctx context.Context, _ api.Module, stack []uint64) {
 
 // envBuiltin calls a function of the host: its number, a context without meaning
 // here, and addresses of values. The result is the address of a value, or 0 for
-// undefined.
+// undefined. It calls functions of the guest that must not be active already, so it is
+// only for eval, and not for those it calls itself.
 func envBuiltin(arity int) api.GoModuleFunc {
 	return func(ctx context.Context, _ api.Module, stack []uint64) {
 		in := instanceOf(ctx)
@@ -75,6 +76,11 @@ func envBuiltin(arity int) api.GoModuleFunc {
 		if !ok {
 			panic(errors.New("builtin: not a policy"))
 		}
+		if !p.evaluating || p.inBuiltin {
+			panic(errors.New("builtin: called by something else than eval"))
+		}
+		p.inBuiltin = true
+		defer func() { p.inBuiltin = false }()
 		call, ok := p.builtins[int32(stack[0])]
 		if !ok || call.arity != arity {
 			panic(fmt.Errorf("builtin: no function %d of %d arguments", int32(stack[0]), arity))
