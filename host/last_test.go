@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,9 @@ func TestSessionsKeepTheirSandboxes(t *testing.T) {
 		if err != nil || r.Sandboxes.Bound != 2 || r.Sandboxes.Reaped+r.Sandboxes.Unbound != 0 {
 			t.Errorf("the sweep did %+v, %v", r, err)
 		}
+	}
+	if got, want := metrics(k.h.Telemetry()), "caisson_sessions 2\n"; !strings.Contains(got, want) {
+		t.Errorf("the metrics lack %q:\n%s", want, got)
 	}
 	if after, err := m.Bound(t.Context(), "chat"); err != nil || after != before {
 		t.Errorf("the session has sandbox %q, had %q: %v", after, before, err)

@@ -223,7 +223,7 @@ func (h *Host) Sweep(ctx context.Context) (SweepReport, error) {
 		}
 		errs = append(errs, err)
 	}
-	h.Telemetry().Swept(r.Sessions.Seen, r.Sessions.Ended+r.Sandboxes.Reaped, r.Sessions.Failed+r.Sandboxes.Failed)
+	h.Telemetry().Swept(r.Sessions.Seen+r.Sessions.Managed, r.Sessions.Ended+r.Sandboxes.Reaped, r.Sessions.Failed+r.Sandboxes.Failed)
 	return r, errors.Join(errs...)
 }
 

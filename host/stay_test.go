@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -29,6 +30,7 @@ func openKeepers(t *testing.T) keepers {
 	f.instruct(script{Name: "fake", Version: "1.2.3", StateSchema: []string{"7"}, Capabilities: keeperCaps, Keeps: true})
 	o := f.options()
 	o.supervision = supervise.Settings{MinPause: 10 * time.Millisecond, MaxPause: 50 * time.Millisecond}
+	o.Platform.Telemetry = telemetry.New(telemetry.Options{})
 	return keepers{f, f.openWith(o)}
 }
 
