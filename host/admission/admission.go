@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -141,9 +140,6 @@ func (a *Admission) configured() bool { return len(a.keys) > 0 || a.bearer != ni
 // Admit implements host.Admission as the package comment tables it.
 func (a *Admission) Admit(r *http.Request) (host.Principal, error) {
 	p, err := a.admit(r)
-	if id := host.RequestID(r.Context()); id != "" && err == nil {
-		p.RequestID = id
-	}
 	var refused *host.HTTPError
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized {
 		refused.Challenge = a.challenge()
@@ -186,7 +182,7 @@ func (a *Admission) principal(v verified) (host.Principal, error) {
 	if err != nil {
 		return host.Principal{}, err
 	}
-	p := host.Principal{Org: org, Via: via, KeyID: v.keyID, RequestID: rand.Text()}
+	p := host.Principal{Org: org, Via: via, KeyID: v.keyID}
 	if v.token != nil {
 		p.User, p.Payer = v.token.user, v.token.payer
 	} else {
