@@ -3,12 +3,12 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/caisson-run/caisson/host/cmd/caisson/internal/datadir"
 	"github.com/caisson-run/caisson/host/config"
 	"github.com/caisson-run/caisson/sdk/client"
 	"github.com/urfave/cli/v3"
@@ -18,7 +18,6 @@ import (
 const (
 	urlVariable   = "CAISSON_URL"
 	tokenVariable = "CAISSON_TOKEN"
-	maxDevKey     = 4096
 )
 
 // remoteFlags are understood by every command that calls a server.
@@ -59,7 +58,8 @@ func (a *app) remote(cmd *cli.Command) (*client.Client, error) {
 			dir = defaultData
 		}
 		var err error
-		if o.Key, err = developmentKey(dir); err != nil {
+		o.Key, err = datadir.ReadDevKey(filepath.Join(dir, datadir.DevKeyFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -73,23 +73,6 @@ func (a *app) remote(cmd *cli.Command) (*client.Client, error) {
 func here(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && loopbackOnly(u.Hostname()+":0") == nil
-}
-
-// developmentKey is what serve --dev keeps in its data directory; empty without one.
-func developmentKey(dir string) (string, error) {
-	f, err := os.Open(filepath.Join(dir, "dev-key"))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the development key: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxDevKey))
-	if err != nil {
-		return "", fmt.Errorf("read the development key: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
 }
 
 // told is an error with what a server said in it made fit for a terminal.
