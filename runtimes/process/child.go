@@ -104,7 +104,7 @@ func spawn(cmd *exec.Cmd, bin *binary, stdout, stderr io.WriteCloser, kept *kept
 	}
 	for r, w := range pipes {
 		readers.Go(func() {
-			_, _ = io.Copy(w, r)
+			_, _ = io.Copy(w, newPaced(r, c.dead))
 			_ = w.Close()
 			_ = r.Close()
 		})

@@ -38,7 +38,7 @@ type handshake struct {
 
 func newHandshake(verify func(network, address string) error, logs *bridge) *handshake {
 	h := &handshake{verify: verify, logs: logs}
-	h.lines = newSplitter(h.line)
+	h.lines = newSplitter(func(line []byte) { h.line(string(line)) })
 	h.pr, h.pw = io.Pipe()
 	return h
 }

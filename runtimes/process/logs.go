@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"sync"
@@ -35,7 +36,7 @@ type bridge struct {
 	bytes   *rate.Limiter
 	dropped int64 // since the last summary
 	total   int64
-	ring    [keptLines]string
+	ring    [keptLines][]byte
 	written int // lines ever written to ring
 	parser  parser
 }
@@ -54,14 +55,19 @@ func (b *bridge) writer() io.WriteCloser { return newSplitter(b.line) }
 // stray takes a line that was printed to standard output.
 func (b *bridge) stray(line string) {
 	if line != "" {
-		b.line("[stdout] " + line)
+		b.line([]byte("[stdout] " + line))
 	}
 }
 
-func (b *bridge) line(line string) {
+// line takes a line, which is the caller's again afterwards.
+func (b *bridge) line(line []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ring[b.written%keptLines] = clip(line, keptLine)
+	kept := &b.ring[b.written%keptLines]
+	*kept = append((*kept)[:0], line[:min(len(line), keptLine)]...)
+	if len(line) > keptLine {
+		*kept = append(bytes.ToValidUTF8(*kept, nil), "…"...)
+	}
 	b.written++
 	if b.log.GetLevel() == hclog.Off {
 		return
@@ -73,7 +79,7 @@ func (b *bridge) line(line string) {
 		return
 	}
 	b.summarize()
-	b.parser.emit(b.log, line)
+	b.parser.emit(b.log, string(line))
 }
 
 // summarize is called with mu held.
@@ -103,7 +109,7 @@ func (b *bridge) lastLines() []string {
 	n := min(b.written, keptLines)
 	out := make([]string, 0, n)
 	for i := b.written - n; i < b.written; i++ {
-		out = append(out, b.ring[i%keptLines])
+		out = append(out, string(b.ring[i%keptLines]))
 	}
 	return out
 }
@@ -123,27 +129,35 @@ func (b *bridge) lastWords() string {
 	return plain(lines[len(lines)-1])
 }
 
-// splitter cuts a stream into lines of bounded length. One goroutine writes.
+// splitter cuts a stream into lines of bounded length, each of which emit has until it
+// returns. One goroutine writes.
 type splitter struct {
-	emit func(string)
+	emit func([]byte)
 	buf  []byte
 	cut  bool // the rest of this line is dropped
 }
 
-func newSplitter(emit func(string)) *splitter { return &splitter{emit: emit} }
+func newSplitter(emit func([]byte)) *splitter { return &splitter{emit: emit} }
 
 func (s *splitter) Write(p []byte) (int, error) {
-	for _, c := range p {
-		switch {
-		case c == '\n':
-			s.flush()
-		case len(s.buf) < maxLine:
-			s.buf = append(s.buf, c)
-		default:
-			s.cut = true
+	n := len(p)
+	for {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			s.add(p)
+			return n, nil
 		}
+		s.add(p[:end])
+		s.flush()
+		p = p[end+1:]
 	}
-	return len(p), nil
+}
+
+// add adds to the line what it has room for.
+func (s *splitter) add(p []byte) {
+	room := min(len(p), maxLine-len(s.buf))
+	s.buf = append(s.buf, p[:room]...)
+	s.cut = s.cut || room < len(p)
 }
 
 // flush emits an unfinished line.
@@ -151,12 +165,11 @@ func (s *splitter) flush() {
 	if n := len(s.buf); n > 0 && s.buf[n-1] == '\r' {
 		s.buf = s.buf[:n-1]
 	}
+	if s.cut {
+		s.buf = append(s.buf, "… (line cut)"...)
+	}
 	if len(s.buf) > 0 {
-		line := string(s.buf)
-		if s.cut {
-			line += "… (line cut)"
-		}
-		s.emit(line)
+		s.emit(s.buf)
 	}
 	s.buf, s.cut = s.buf[:0], false
 }

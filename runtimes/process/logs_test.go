@@ -69,13 +69,13 @@ func TestBudget(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	b.now = func() time.Time { return now }
 	for i := range 2 * linesBurst {
-		b.line(fmt.Sprint("line ", i))
+		b.line(fmt.Append(nil, "line ", i))
 	}
 	if b.droppedTotal() != linesBurst {
 		t.Errorf("%d dropped, want %d", b.droppedTotal(), linesBurst)
 	}
 	now = now.Add(time.Second)
-	b.line("later")
+	b.line([]byte("later"))
 	if n := strings.Count(buf.String(), fmt.Sprintf("dropped=%d", linesBurst)); n != 1 {
 		t.Errorf("%d summaries", n)
 	}
@@ -89,7 +89,7 @@ func TestBudget(t *testing.T) {
 	b = newBridge(hclog.New(&hclog.LoggerOptions{Output: &buf}))
 	b.now = func() time.Time { return now }
 	for range 100 {
-		b.line(strings.Repeat("x", maxLine))
+		b.line(bytes.Repeat([]byte("x"), maxLine))
 	}
 	if b.droppedTotal() != 100-bytesBurst/maxLine {
 		t.Errorf("%d long lines dropped", b.droppedTotal())
@@ -98,7 +98,7 @@ func TestBudget(t *testing.T) {
 
 func TestSplitter(t *testing.T) {
 	var got []string
-	s := newSplitter(func(l string) { got = append(got, l) })
+	s := newSplitter(func(l []byte) { got = append(got, string(l)) })
 	for _, piece := range []string{"on", "e\r\ntwo\n\n", strings.Repeat("x", 3*maxLine), "\nthree"} {
 		s.Write([]byte(piece))
 	}

@@ -378,7 +378,7 @@ func TestSwappedPathDoesNotWin(t *testing.T) {
 	cmd := exec.Command(path)
 	cmd.Env = []string{modeEnv + "=exit"}
 	var out logBuffer
-	c, err := spawn(cmd, bin, newSplitter(func(l string) { out.Write([]byte(l)) }), newSplitter(func(string) {}), nil)
+	c, err := spawn(cmd, bin, newSplitter(func(l []byte) { out.Write(l) }), newSplitter(func([]byte) {}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

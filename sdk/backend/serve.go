@@ -43,7 +43,9 @@ const (
 // manifest says otherwise: slow work belongs behind it, and Health says when it
 // is done.
 //
-// log writes JSON lines to stderr, which the host bridges into its own log.
+// log writes JSON lines to stderr, which the host bridges into its own log: 200 lines
+// and 64 KiB a second, and larger bursts. It drops what exceeds that, and reads it at
+// 16 MiB a second: whoever logs more waits.
 // From here on whatever writes to standard output writes there too. The process
 // ends with its host, even when that is killed, unless the manifest has it wait for
 // another for a while. A panic in a call of the backend
