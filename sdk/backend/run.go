@@ -141,8 +141,9 @@ type RunIO interface {
 	Stderr(p []byte) error
 	// Call asks the host for one programmatic call and waits for the answer, which may
 	// take as long as the host pleases. It may come before output that was written
-	// earlier. ctx ends when the program withdraws the call
-	// or the run ends.
+	// earlier. ctx ends when the program withdraws the call or the run ends. Call
+	// returns when nobody works on it any more; until then it counts as one of those
+	// that a run may have open.
 	Call(ctx context.Context, call ControlCall) (ControlReply, error)
 }
 

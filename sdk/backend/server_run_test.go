@@ -270,6 +270,39 @@ func TestCallWithdrawn(t *testing.T) {
 	}
 }
 
+// TestWithdrawnCallsAreAwaited: a program that gives calls up makes the host work on no
+// more of them than it waits for.
+func TestWithdrawnCallsAreAwaited(t *testing.T) {
+	cl := runFunc(t, func(ctx context.Context, _ RunSpec, live RunIO) (RunResult, error) {
+		if err := live.Started(); err != nil {
+			return RunResult{}, err
+		}
+		for i := range 10 {
+			short, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Millisecond, cancel)
+			if _, err := live.Call(short, ControlCall{ID: fmt.Sprint(i), Name: "slow"}); !errors.Is(err, context.Canceled) {
+				return RunResult{}, fmt.Errorf("a call that was given up: %w", err)
+			}
+		}
+		return finished(0), nil
+	})
+	spec := testSpec()
+	spec.Control = true
+	var open atomic.Int64
+	res, err := cl.Run(t.Context(), spec, &listener{call: func(ctx context.Context, _ ControlCall) (ControlReply, error) {
+		if n := open.Add(1); n > 1 {
+			t.Errorf("%d calls are open", n)
+		}
+		defer open.Add(-1)
+		<-ctx.Done()
+		time.Sleep(10 * time.Millisecond)
+		return ControlReply{}, ctx.Err()
+	}})
+	if err != nil || res.Stop != StopExit {
+		t.Errorf("Run = %+v, %v", res, err)
+	}
+}
+
 // TestLyingHost: a plugin is not brought down by frames that may not come.
 func TestLyingHost(t *testing.T) {
 	cl := runFunc(t, func(ctx context.Context, _ RunSpec, _ RunIO) (RunResult, error) {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -151,12 +152,8 @@ func (c *runConn) Call(ctx context.Context, call ControlCall) (ControlReply, err
 	}
 	defer func() {
 		c.mu.Lock()
-		_, unanswered := c.calls[call.ID]
 		delete(c.calls, call.ID)
 		c.mu.Unlock()
-		if unanswered { // the host need not go on with it; a broken stream tells as well
-			_ = c.send(&pb.RunOut{Frame: &pb.RunOut_Call{Call: &pb.ControlCall{Id: call.ID, Withdrawn: true}}})
-		}
 	}()
 
 	if err := sendPieces(call.Input, func(i int, p []byte, last bool) error {
@@ -171,13 +168,22 @@ func (c *runConn) Call(ctx context.Context, call ControlCall) (ControlReply, err
 	select {
 	case a := <-open.done:
 		return a.reply, a.err
-	case <-ctx.Done():
-		return ControlReply{}, ctx.Err()
 	case <-c.received:
 		return ControlReply{}, errors.New("the host is gone")
+	case <-ctx.Done():
 	case <-c.ctx.Done():
-		return ControlReply{}, c.ctx.Err()
 	}
+	// The host need not go on with it. It still answers once it does not: a call whose
+	// end was not awaited would be open there when its room is used for another.
+	if err := c.send(&pb.RunOut{Frame: &pb.RunOut_Call{Call: &pb.ControlCall{Id: call.ID, Withdrawn: true}}}); err != nil {
+		return ControlReply{}, err
+	}
+	select {
+	case <-open.done:
+	case <-c.received:
+	case <-c.ctx.Done():
+	}
+	return ControlReply{}, cmp.Or(ctx.Err(), c.ctx.Err())
 }
 
 func (c *runConn) openCall(id string) (*openCall, error) {

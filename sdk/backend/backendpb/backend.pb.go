@@ -3663,7 +3663,8 @@ type ControlCall struct {
 	Input []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
 	Last  bool   `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"`
 	// The program wants no answer any more: the last frame of its id, whatever came
-	// before. An answer that is under way is dropped.
+	// before. A call that was complete is answered all the same, with what is dropped,
+	// once the host does not work on it any more: until then it counts as open.
 	Withdrawn     bool `protobuf:"varint,5,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,15 +22,9 @@ type Conn struct {
 	frame   []byte // what there is of the next frame
 	charged int    // bytes of frame that count as held
 	out     []byte // answers to be fetched
-	waiting map[string]*waiting
+	waiting map[string]context.CancelFunc
 	ended   bool // no further frames: the program broke the rules, or the run is over
 	closed  bool // nobody reads or writes any more
-}
-
-// waiting is a call that is open.
-type waiting struct {
-	bytes  int
-	cancel context.CancelFunc
 }
 
 // TryWrite takes over bytes from the program, as many as there is room for now, and
@@ -58,7 +52,7 @@ func (c *Conn) TryWrite(p []byte) (n int, err error) {
 			return n, nil
 		case at < 0:
 			return n, nil
-		case r.open >= MaxOpen:
+		case r.asking >= MaxOpen:
 			return n, nil
 		default:
 			n, p = n+1, p[1:]
@@ -98,31 +92,36 @@ func (c *Conn) complete() {
 	}
 	id := call.ID
 	ctx, cancel := context.WithCancel(c.ctx)
-	c.waiting[id] = &waiting{len(call.Input), cancel}
+	c.waiting[id] = cancel
 	call.ID = r.begin(len(call.Input))
 	r.announce()
 	r.calls.Go(func() {
 		defer cancel()
 		reply, err := r.cfg.Call(ctx, call)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return // it was withdrawn, or the run is over: then Close withdraws it
-		case err != nil:
+		// An error of ctx: it was withdrawn, or the run is over: then Close withdraws it.
+		settled := err == nil || ctx.Err() == nil
+		if err != nil && settled {
 			reply = Reply{Error: "the call failed"}
 			r.cfg.Gone(err)
 		}
-		c.answer(id, reply)
+		c.returned(id, len(call.Input), reply, settled)
 	})
 }
 
-// answer queues the answer of a call unless it was withdrawn.
-func (c *Conn) answer(id string, reply Reply) {
-	text := AppendReply(nil, id, reply)
+// returned is the end of a call of n bytes of input: its answer is queued unless it was
+// withdrawn, or is not settled.
+func (c *Conn) returned(id string, n int, reply Reply, settled bool) {
+	var text []byte
+	if settled {
+		text = AppendReply(nil, id, reply)
+	}
 	r := c.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := c.waiting[id]
-	if w == nil {
+	defer r.announce()
+	r.asking--
+	r.held -= n
+	if c.waiting[id] == nil || !settled {
 		return
 	}
 	delete(c.waiting, id)
@@ -131,8 +130,7 @@ func (c *Conn) answer(id string, reply Reply) {
 	}
 	r.kept += len(text)
 	c.out = append(c.out, text...)
-	r.done(w.bytes)
-	r.announce()
+	r.settle()
 }
 
 // TryRead hands over what there is for the program. io.EOF: there is and will be
@@ -172,7 +170,7 @@ func (c *Conn) Writable() bool {
 		return true
 	}
 	large := len(c.frame) >= smallFrame && (r.large != nil && r.large != c || r.held >= MaxHeld)
-	return !large && r.open < MaxOpen
+	return !large && r.asking < MaxOpen
 }
 
 // Read is io.Reader for goroutines of the host.
@@ -233,12 +231,14 @@ func (c *Conn) drop() {
 	delete(c.run.conns, c)
 }
 
-// withdraw cancels the open calls, whose answers nobody waits for any more.
+// withdraw cancels the open calls, whose answers nobody waits for any more. The clock
+// goes on at once; their room is free when those who were asked have returned, who would
+// otherwise be asked more than MaxOpen calls at once.
 func (c *Conn) withdraw() {
-	for id, w := range c.waiting {
+	for id, cancel := range c.waiting {
 		delete(c.waiting, id)
-		w.cancel()
-		c.run.done(w.bytes)
+		cancel()
+		c.run.settle()
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 
 // Config sets up a Run.
 type Config struct {
-	// Call asks the host for one call and waits for the answer. An error that is not
-	// that of ctx means that nobody listens any more.
+	// Call asks the host for one call and waits for the answer, or until nobody works
+	// on it any more after ctx has ended. An error that is not that of ctx means that
+	// nobody listens any more.
 	Call func(ctx context.Context, c Call) (Reply, error)
 	// Clock is the run's wall clock; nil for none.
 	Clock *Clock
@@ -30,9 +31,10 @@ type Run struct {
 	changed chan struct{} // closed and replaced when something changes
 	closed  bool
 	conns   map[*Conn]struct{}
-	next    int // id of the last call
-	open    int
-	held    int   // bytes of large frames that are being read, and of open inputs
+	next    int   // id of the last call
+	open    int   // calls that the program waits for
+	asking  int   // calls that have not returned, withdrawn ones too
+	held    int   // bytes of large frames that are being read, and of the inputs of those
 	kept    int   // bytes of answers not fetched
 	large   *Conn // the one connection that may read a large frame
 }
@@ -90,7 +92,7 @@ func (r *Run) Dial() (*Conn, error) {
 	if len(r.conns) >= MaxConns {
 		return nil, ErrTooMany
 	}
-	c := &Conn{run: r, waiting: make(map[string]*waiting)}
+	c := &Conn{run: r, waiting: make(map[string]context.CancelFunc)}
 	c.ctx, c.cancel = context.WithCancel(r.ctx)
 	r.conns[c] = struct{}{}
 	return c, nil
@@ -107,9 +109,10 @@ func (r *Run) Ask(ctx context.Context, name string, input []byte) (Reply, error)
 	return Exchange(ctx, c, name, input)
 }
 
-// begin counts a call as open. The caller holds mu.
+// begin counts a call of n bytes of input. The caller holds mu.
 func (r *Run) begin(n int) (id string) {
 	r.next++
+	r.asking++
 	r.held += n
 	if r.open++; r.open == 1 && r.cfg.Clock != nil {
 		r.cfg.Clock.Stand()
@@ -117,9 +120,9 @@ func (r *Run) begin(n int) (id string) {
 	return strconv.Itoa(r.next)
 }
 
-// done is the end of begin. The caller holds mu.
-func (r *Run) done(n int) {
-	r.held -= n
+// settle is the end of a call for its program: it was answered, or withdrawn. The caller
+// holds mu.
+func (r *Run) settle() {
 	if r.open--; r.open == 0 && r.cfg.Clock != nil {
 		r.cfg.Clock.Go()
 	}

@@ -95,8 +95,59 @@ func TestHeld(t *testing.T) {
 	all.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held != 0 || r.open != 0 || r.kept != 0 || r.large != nil {
+	if r.held != 0 || r.open != 0 || r.asking != 0 || r.kept != 0 || r.large != nil {
 		t.Errorf("afterwards %d bytes held, %d kept, %d open, large %v", r.held, r.kept, r.open, r.large != nil)
+	}
+}
+
+// TestWithdrawnKeepTheirRoom: who is slow to see that a call was withdrawn is not asked
+// more than MaxOpen calls at once; the program's clock goes on all the same.
+func TestWithdrawnKeepTheirRoom(t *testing.T) {
+	var now, most atomic.Int64
+	slow := make(chan struct{})
+	clock := NewClock(time.Hour, func() { t.Error("expired") })
+	defer clock.Stop()
+	r := NewRun(t.Context(), Config{Call: func(ctx context.Context, c Call) (Reply, error) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		if c.Name == "answer" {
+			return Reply{Result: c.Input}, nil
+		}
+		<-ctx.Done()
+		<-slow
+		return Reply{}, ctx.Err()
+	}, Clock: clock, Gone: func(err error) { t.Errorf("gone: %v", err) }})
+	t.Cleanup(r.Close)
+	calls := dial(t, r)
+	for i := range MaxOpen {
+		if _, err := calls.Write(frame(t, fmt.Sprint(i), []byte("1"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for now.Load() < MaxOpen {
+		time.Sleep(time.Millisecond)
+	}
+	_ = calls.Close()
+	if open, _ := r.Suspended(); open {
+		t.Error("calls that were withdrawn are open")
+	}
+	clock.mu.Lock()
+	if clock.standing {
+		t.Error("the clock stands for calls that were withdrawn")
+	}
+	clock.mu.Unlock()
+	next := dial(t, r)
+	if n, err := next.TryWrite(frame(t, "n", []byte("1"))); err != nil || now.Load() > MaxOpen {
+		t.Errorf("%d bytes were taken, %v, %d calls are asked", n, err, now.Load())
+	}
+	close(slow)
+	if reply, err := Exchange(t.Context(), dial(t, r), "answer", []byte("7")); err != nil || string(reply.Result) != "7" {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	if most.Load() > MaxOpen {
+		t.Errorf("%d calls were asked at once", most.Load())
 	}
 }
 
@@ -313,7 +364,7 @@ func FuzzConn(f *testing.F) {
 		r.Close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.open != 0 || r.held != 0 || r.kept != 0 || len(r.conns) != 0 || r.large != nil {
+		if r.open != 0 || r.asking != 0 || r.held != 0 || r.kept != 0 || len(r.conns) != 0 || r.large != nil {
 			t.Fatalf("%d open, %d held, %d kept, %d connections", r.open, r.held, r.kept, len(r.conns))
 		}
 	})

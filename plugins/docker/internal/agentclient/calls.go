@@ -117,8 +117,9 @@ func (a *answering) call(ctx context.Context, call backend.ControlCall) {
 	if err != nil {
 		if ctx.Err() == nil {
 			a.stop(err)
+			return
 		}
-		return
+		reply = backend.ControlReply{Error: "the call was withdrawn"} // the agent waits for that
 	}
 	m, content := &agentwire.Reply{ID: call.ID}, reply.Result
 	switch {

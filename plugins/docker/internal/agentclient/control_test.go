@@ -221,6 +221,40 @@ for round in range(20):
 	t.Errorf("goroutines %d, then %d; descriptors %d, then %d", before.Goroutines, after.goroutines, before.Descriptors, after.descriptors)
 }
 
+// TestWithdrawnCalls: a program may give its calls up and make others at once, however
+// slowly those who were asked notice. They are asked no more than may be open.
+func TestWithdrawnCalls(t *testing.T) {
+	_, c := sandbox(t, options{})
+	spec := callScript(`exec python3 -c "
+import json, os, socket
+def call(name, n):
+    s = socket.socket(socket.AF_UNIX); s.connect(os.environ['CAISSON_CONTROL'])
+    s.sendall(b''.join(json.dumps({'id': str(i), 'name': name, 'input': i}).encode() + b'\n' for i in range(n)))
+    return s, s.makefile()
+for round in range(3):
+    call('slow', 100)
+    s, f = call('echo', 1)
+    assert json.loads(f.readline())['result'] == 0
+"`)
+	var open, most atomic.Int64
+	h := &calling{&heard{}, func(ctx context.Context, call backend.ControlCall) (backend.ControlReply, error) {
+		n := open.Add(1)
+		defer open.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		if call.Name == "slow" {
+			<-ctx.Done()
+			time.Sleep(100 * time.Millisecond)
+			return backend.ControlReply{}, ctx.Err()
+		}
+		return backend.ControlReply{Result: call.Input}, nil
+	}}
+	res, err := c.Run(t.Context(), spec, h)
+	if err != nil || res.Stop != backend.StopExit || res.ExitCode != 0 || most.Load() > control.MaxOpen {
+		t.Errorf("%+v, %v, stderr %q, %d calls at once", res, err, h.stderr.String(), most.Load())
+	}
+}
+
 // TestDetachedRunsMakeNoCalls: nobody would answer.
 func TestDetachedRunsMakeNoCalls(t *testing.T) {
 	_, c := sandbox(t, options{})

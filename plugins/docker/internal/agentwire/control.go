@@ -9,7 +9,9 @@ import (
 type Call struct {
 	ID, Name string
 	Size     int
-	// Withdrawn says that the program wants no answer any more; nothing follows.
+	// Withdrawn says that the program wants no answer any more; nothing follows. The
+	// plugin still answers, with whatever, once nobody works on the call any more:
+	// until then it counts as open.
 	Withdrawn bool
 }
 

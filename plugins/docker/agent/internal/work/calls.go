@@ -82,6 +82,11 @@ func (c *Calls) call(ctx context.Context, call control.Call) (control.Reply, err
 	select {
 	case c.out <- Outgoing{Call: agentwire.Call{ID: call.ID, Withdrawn: true}}:
 	case <-c.gone:
+		return control.Reply{}, ctx.Err()
+	}
+	select { // the plugin allows no more to be open than a program may have
+	case <-answered:
+	case <-c.gone:
 	}
 	return control.Reply{}, ctx.Err()
 }
