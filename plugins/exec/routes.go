@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -133,7 +134,7 @@ func (d *door) wrap(rt route, act action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := d.o.Now()
 		d.telemetry.RequestBegan()
-		out := &response{ResponseWriter: w, stall: d.o.Stall}
+		out := response.New(w, d.o.Stall)
 		note := &notes{}
 		r = r.WithContext(context.WithValue(r.Context(), notesKey{}, note))
 		defer func() {
@@ -143,10 +144,11 @@ func (d *door) wrap(rt route, act action) http.Handler {
 					panic(v) // the client has to see that the answer breaks off
 				}
 				d.log.Error("panic in a handler", "route", rt.path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-				if !out.began() {
+				if !out.Began() {
 					giveUpOnBody(w)
 					writeError(out, refuse(http.StatusInternalServerError, "internal", "internal error"))
 				}
+				out.End()
 				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
 			}
 		}()
@@ -157,10 +159,11 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		if err == nil {
 			err = act(out, r)
 		}
-		if err != nil && !out.began() {
+		if err != nil && !out.Began() {
 			giveUpOnBody(w)
 			writeError(out, asRefusal(err))
 		}
+		out.End()
 		d.line(rt.path, r, out, start, note, err)
 	})
 }
@@ -170,19 +173,20 @@ func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *ho
 	return func(w http.ResponseWriter, r *http.Request, e *host.HTTPError) {
 		start := d.o.Now()
 		d.telemetry.RequestBegan()
-		out := &response{ResponseWriter: w, stall: d.o.Stall}
+		out := response.New(w, d.o.Stall)
 		giveUpOnBody(w)
 		writeError(out, e)
+		out.End()
 		d.line(path, r, out, start, &notes{}, e)
 	}
 }
 
 // line ends a request: its one line of log, without bodies, queries and keys, and what
 // is measured. path is a route's own, or a pattern that is mounted.
-func (d *door) line(path string, r *http.Request, out *response, start time.Time, n *notes, err error) {
+func (d *door) line(path string, r *http.Request, out *response.Writer, start time.Time, n *notes, err error) {
 	path = d.routeOf(path)
-	status := out.status
-	if r.Context().Err() != nil || out.failed != nil {
+	status := out.Status()
+	if r.Context().Err() != nil || out.Err() != nil {
 		status = statusGone
 	}
 	took := d.o.Now().Sub(start)
@@ -192,7 +196,7 @@ func (d *door) line(path string, r *http.Request, out *response, start time.Time
 		span.Answered(status)
 		span.Text("caisson.request_id", id)
 	}
-	args := []any{"method", r.Method, "route", path, "status", status, "ms", took.Milliseconds(), "bytes", out.bytes}
+	args := []any{"method", r.Method, "route", path, "status", status, "ms", took.Milliseconds(), "bytes", out.Bytes()}
 	if id != "" {
 		args = append(args, "request", id)
 	}
@@ -200,7 +204,7 @@ func (d *door) line(path string, r *http.Request, out *response, start time.Time
 		args = append(args, "org", p.Org, "via", p.Via)
 	}
 	if err == nil {
-		err = out.failed
+		err = out.Err()
 	}
 	args = append(args, n.args...)
 	if err != nil {

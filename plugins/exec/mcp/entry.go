@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/client"
 	"github.com/hashicorp/go-hclog"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -144,10 +145,15 @@ func (s *Server) Drain() { s.shut() }
 
 // serve answers a request that was let in, with a line of log: no bodies, no keys.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	start, out := time.Now(), &impatient{ResponseWriter: w}
+	start, out := time.Now(), response.New(w, s.o.Stall)
 	s.answer(out, r)
+	out.End()
 	p, _ := host.PrincipalFrom(r.Context())
-	s.log.Info("request", "method", r.Method, "route", Path, "status", out.status, "ms", time.Since(start).Milliseconds(), "org", p.Org, "request", p.RequestID)
+	args := []any{"method", r.Method, "route", Path, "status", out.Status(), "ms", time.Since(start).Milliseconds(), "org", p.Org, "request", p.RequestID}
+	if err := out.Err(); err != nil {
+		args = append(args, "error", err)
+	}
+	s.log.Info("request", args...)
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -74,33 +73,3 @@ func (o *owned) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 	}
 }
-
-// impatient gives up on a client that does not read, and remembers what was answered.
-type impatient struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *impatient) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// stall is how long one piece of an answer may wait for its reader.
-const stall = 30 * time.Second
-
-func (w *impatient) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	ctl := http.NewResponseController(w.ResponseWriter)
-	_ = ctl.SetWriteDeadline(time.Now().Add(stall)) // not every server can
-	n, err := w.ResponseWriter.Write(p)
-	_ = ctl.SetWriteDeadline(time.Time{})
-	return n, err
-}
-
-// Unwrap lets http.ResponseController reach the server's own writer.
-func (w *impatient) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -35,6 +35,9 @@ type Options struct {
 	// arrive: one minute.
 	BodyBytes int64
 	BodyTime  time.Duration
+	// Stall is how long a reader of an answer may take for 64 KiB before it is
+	// given up: 30 seconds.
+	Stall time.Duration
 	// OutputBytes bounds each text that a tool hands back: 64 KiB.
 	OutputBytes int
 	// Version is the server's own, told to clients: "dev".
@@ -50,7 +53,7 @@ func (o Options) complete() (Options, error) {
 			return o, errors.New("mcp: a limit is negative")
 		}
 	}
-	if min(o.Idle, o.BodyTime) < 0 || o.BodyBytes < 0 {
+	if min(o.Idle, o.BodyTime, o.Stall) < 0 || o.BodyBytes < 0 {
 		return o, errors.New("mcp: a limit is negative")
 	}
 	for _, h := range o.Hosts {
@@ -66,6 +69,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.AllRequests, 256)
 	def(&o.BodyBytes, 16<<20)
 	def(&o.BodyTime, time.Minute)
+	def(&o.Stall, 30*time.Second)
 	def(&o.OutputBytes, defaultOutput)
 	def(&o.Version, "dev")
 	return o, nil
