@@ -2,7 +2,9 @@ package exec
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -66,7 +68,7 @@ func TestMCPOrigins(t *testing.T) {
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
 func TestMCPBounds(t *testing.T) {
-	r := newMCP(t, func(o *mcp.Options) { o.OutputBytes, o.Sessions, o.BodyBytes = 1000, 2, 20_000 })
+	r := newMCP(t, func(o *mcp.Options) { o.OutputBytes, o.BodyBytes = 1000, 20_000 })
 	s := r.connect(alice, "2025-11-25")
 	run, fault := tool[ran](t, s, "run_code", obj{"language": "bash", "code": `echo begin; i=0; while [ $i -lt 2000 ]; do printf é; i=$((i+1)); done; echo end; i=0; while [ $i -lt 250 ]; do echo $i >f$i; i=$((i+1)); done`})
 	if fault != "" || !run.Cut || len(run.Stdout) > 1100 || !strings.HasPrefix(run.Stdout, "begin\n") || !strings.HasSuffix(run.Stdout, "end\n") || strings.Contains(run.Stdout, "\ufffd") || !strings.Contains(run.Stdout, " bytes left out]") {
@@ -120,29 +122,96 @@ func TestMCPBounds(t *testing.T) {
 		t.Errorf("%+v", res.Content[0])
 	}
 
-	// Bodies and sessions have their bounds too.
-	post := func(key, body string) answer {
-		q := r.request("POST", key, mcp.Path, strings.NewReader(body))
-		q.Header.Set("Content-Type", "application/json")
-		q.Header.Set("Accept", "application/json, text/event-stream")
-		return r.do(q)
-	}
-	if a := post(alice, strings.Repeat(" ", 20_001)); a.status != 413 {
+	if a := r.do(r.posted("POST", alice, "", strings.Repeat(" ", 20_001))); a.status != 413 {
 		t.Errorf("a large body: %d %s", a.status, a.body)
 	}
-	if a := post(alice, initialize); a.status != 200 {
-		t.Errorf("a second session: %d %s", a.status, a.body)
+}
+
+// posted is a request of the protocol, in a session where there is one.
+func (r *rig) posted(method, key, session, body string) *http.Request {
+	q := r.request(method, key, mcp.Path, strings.NewReader(body))
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		q.Header.Set("Mcp-Session-Id", session)
 	}
-	if a := post(alice, initialize); a.status != 429 || a.header.Get("Retry-After") == "" {
-		t.Errorf("a third session: %d %s", a.status, a.body)
+	return q
+}
+
+const listTools = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+
+// greet begins a session as a client does that never ends one.
+func (r *rig) greet(key string) (id string) {
+	r.t.Helper()
+	a := r.do(r.posted("POST", key, "", initialize))
+	if id = a.header.Get("Mcp-Session-Id"); a.status != 200 || id == "" {
+		r.t.Fatalf("a session of %s: %d %s", key, a.status, a.body)
 	}
-	if a := post(bob, initialize); a.status != 200 {
-		t.Errorf("somebody else's: %d %s", a.status, a.body)
+	return id
+}
+
+// Whoever has as many sessions as they may begins a further one in the place of the one
+// that they have not used for longest, and of nobody else's.
+func TestMCPSessionsMakeRoom(t *testing.T) {
+	r := newMCP(t, func(o *mcp.Options) { o.Sessions, o.AllSessions = 2, 4 })
+	status := func(key, id string) int { return r.do(r.posted("POST", key, id, listTools)).status }
+	theirs := r.greet(mallory)
+	for range 20 {
+		r.greet(alice)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	first, second := r.greet(alice), r.greet(alice)
+	if got := status(alice, first); got != 200 {
+		t.Fatalf("the older session: %d", got)
 	}
-	if a := post(alice, initialize); a.status != 200 {
-		t.Errorf("once one has ended: %d %s", a.status, a.body)
+	third := r.greet(alice)
+	for id, want := range map[string]int{first: 200, second: 404, third: 200} {
+		if got := status(alice, id); got != want {
+			t.Errorf("session %q of %q, %q, %q: %d, want %d", id, first, second, third, got, want)
+		}
 	}
+	// Where all sessions of everybody are taken, it is still the caller's own that ends.
+	fourth := r.greet(service)
+	if a := r.do(r.posted("POST", bob, "", initialize)); a.status != 429 || a.header.Get("Retry-After") == "" {
+		t.Errorf("without a session that could end: %d %s", a.status, a.body)
+	}
+	fifth := r.greet(service)
+	for id, want := range map[string]int{fourth: 404, fifth: 200} {
+		if got := status(service, id); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+	for key, id := range map[string]string{mallory: theirs, alice: third} {
+		if got := status(key, id); got != 200 {
+			t.Errorf("%s's session: %d", key, got)
+		}
+	}
+}
+
+// A session that is used does not end for another one.
+func TestMCPSessionsInUse(t *testing.T) {
+	r := newMCP(t, func(o *mcp.Options) { o.Sessions = 1 })
+	id := r.greet(alice)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	res, err := r.server.Client().Do(r.posted("GET", alice, id, "").WithContext(ctx))
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	defer res.Body.Close()
+	if a := r.do(r.posted("POST", alice, "", initialize)); a.status != 429 || a.header.Get("Retry-After") == "" {
+		t.Errorf("beside one that is listened to: %d %s", a.status, a.body)
+	}
+	if a := r.do(r.posted("POST", alice, id, listTools)); a.status != 200 {
+		t.Errorf("that one: %d %s", a.status, a.body)
+	}
+	cancel()
+	r.await("there is room", func() bool { return r.do(r.posted("POST", alice, "", initialize)).status == 200 })
+	if a := r.do(r.posted("POST", alice, id, listTools)); a.status != 404 || !strings.Contains(string(a.body), "session not found") {
+		t.Errorf("the one that ended: %d %s", a.status, a.body)
+	}
+	second := r.greet(alice)
+	if a := r.do(r.posted("DELETE", alice, second, "")); a.status != 204 {
+		t.Errorf("ending it: %d %s", a.status, a.body)
+	}
+	r.greet(alice)
 }

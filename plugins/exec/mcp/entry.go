@@ -168,12 +168,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.Header.Get(sessionHeader)
 	if values := r.Header.Values(sessionHeader); len(values) > 1 || len(values) == 1 && !s.owners.owns(who, id) {
-		s.refuse(w, r, refusal(http.StatusNotFound, "not_found", "session not found"))
+		s.refuse(w, r, unknown())
 		return
 	}
-	own, leave := s.owners.enter(who, r.Method == http.MethodGet)
-	if own == nil {
-		s.refuse(w, r, busy("too many requests at once"))
+	own, leave, err := s.owners.enter(who, r.Method == http.MethodGet, id)
+	if err != nil {
+		s.refuse(w, r, err)
 		return
 	}
 	defer leave()
@@ -217,8 +217,8 @@ const sessionHeader = "Mcp-Session-Id"
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, own *owned) {
 	own.creating.Lock()
 	defer own.creating.Unlock()
-	if s.owners.full(own) {
-		s.refuse(w, r, busy("too many sessions; end some or wait until idle ones end"))
+	if !s.owners.room(own) {
+		s.refuse(w, r, busy("too many sessions, and none of yours is unused"))
 		return
 	}
 	s.stateful.ServeHTTP(w, r)
@@ -266,6 +266,10 @@ func (s *Server) caller(ctx context.Context, x *sdk.RequestExtra) (*client.Clien
 
 func refusal(status int, code, message string) *host.HTTPError {
 	return &host.HTTPError{Status: status, Code: code, Message: message}
+}
+
+func unknown() *host.HTTPError {
+	return refusal(http.StatusNotFound, "not_found", "session not found")
 }
 
 func busy(message string) *host.HTTPError {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"iter"
 	"sync"
 
 	"github.com/caisson-run/caisson/host"
@@ -33,6 +34,7 @@ type owners struct {
 	// requests and streams of everybody are under way: what is answered, and what a
 	// client only listens to.
 	requests, streams int
+	ends              uint64 // counts requests and streams that ended
 }
 
 // owned is what one caller has.
@@ -44,6 +46,15 @@ type owned struct {
 	calls chan struct{}
 	// creating is held while a session is counted and made.
 	creating sync.Mutex
+	// uses are of sessions, by their ids, guarded by owners.mu.
+	uses map[string]*use
+}
+
+// use is how much of a session is used.
+type use struct {
+	now   int    // requests and streams under way
+	last  uint64 // when the last one ended, by owners.ends
+	ended bool   // to make room
 }
 
 func newOwners(o Options, server func(sessionID func() string) *sdk.Server) *owners {
@@ -52,33 +63,55 @@ func newOwners(o Options, server func(sessionID func() string) *sdk.Server) *own
 	return w
 }
 
-// enter takes a place for a request of a caller, or for a stream that they listen to.
-// Without one it returns nil.
-func (w *owners) enter(who owner, stream bool) (own *owned, leave func()) {
+// enter takes a place for a request of a caller, or for a stream that they listen to,
+// in the session of that id where it has one.
+func (w *owners) enter(who owner, stream bool, id string) (own *owned, leave func(), refused *host.HTTPError) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	own = w.all[who]
 	if own == nil {
 		w.prune()
-		own = &owned{server: w.new(func() string { return w.mint(who) }), calls: make(chan struct{}, w.o.Requests)}
+		own = &owned{calls: make(chan struct{}, w.o.Requests), uses: make(map[string]*use)}
+		own.server = w.new(func() string { return w.began(who, own) })
 		own.server.AddReceivingMiddleware(own.bounded)
 		w.all[who] = own
+	}
+	u := own.uses[id]
+	switch {
+	case u == nil:
+		u = new(use) // nobody's, or of a session that is gone
+	case u.ended:
+		return nil, nil, unknown()
 	}
 	mine, all, mineMax, allMax := &own.requests, &w.requests, w.o.Requests, w.o.AllRequests
 	if stream {
 		mine, all, mineMax, allMax = &own.streams, &w.streams, w.o.Sessions, w.o.AllSessions
 	}
 	if *mine >= mineMax || *all >= allMax {
-		return nil, nil
+		return nil, nil, busy("too many requests at once")
 	}
 	*mine++
 	*all++
+	u.now++
 	return own, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		*mine--
 		*all--
-	}
+		u.now--
+		w.ends++
+		u.last = w.ends
+	}, nil
+}
+
+// began is the id of a session that is being made, by a caller whose creating is held.
+func (w *owners) began(who owner, own *owned) string {
+	id := w.mint(who)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ends++
+	own.uses[id] = &use{last: w.ends}
+	return id
 }
 
 // prune forgets callers who have nothing, once there are many.
@@ -95,24 +128,60 @@ func (w *owners) prune() {
 
 func (o *owned) sessions() int {
 	n := 0
-	for range o.server.Sessions() {
+	for range o.lasting() {
 		n++
 	}
 	return n
 }
 
-// full reports whether a caller may have no further session.
-func (w *owners) full(own *owned) bool {
-	if own.sessions() >= w.o.Sessions {
-		return true
+// lasting are a caller's sessions by their ids. The library makes one for each request
+// that stands alone as well, without an id.
+func (o *owned) lasting() iter.Seq2[string, *sdk.ServerSession] {
+	return func(yield func(string, *sdk.ServerSession) bool) {
+		for s := range o.server.Sessions() {
+			if id := s.ID(); id != "" && !yield(id, s) {
+				return
+			}
+		}
 	}
+}
+
+// room reports whether a caller, whose creating is held, may have a further session. At
+// a bound it ends the one of theirs that was unused for longest: clients that never end
+// a session would otherwise be shut out until theirs are idle for too long.
+func (w *owners) room(own *owned) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	all := 0
 	for _, o := range w.all {
 		all += o.sessions()
 	}
-	return all >= w.o.AllSessions
+	uses := make(map[string]*use)
+	var oldest *use
+	var end *sdk.ServerSession
+	for id, s := range own.lasting() {
+		u := own.uses[id]
+		if u == nil || u.ended {
+			continue
+		}
+		uses[id] = u
+		if u.now == 0 && (oldest == nil || u.last < oldest.last) {
+			oldest, end = u, s
+		}
+	}
+	own.uses = uses // those that are gone need none
+	if len(uses) < w.o.Sessions && all < w.o.AllSessions {
+		w.mu.Unlock()
+		return true
+	}
+	if oldest != nil {
+		oldest.ended = true
+	}
+	w.mu.Unlock()
+	if end == nil {
+		return false
+	}
+	_ = end.Close() // its client is told when it comes again
+	return true
 }
 
 // close ends every session.
