@@ -51,18 +51,19 @@ func (l *line) acquire(ctx context.Context) (lease, error) {
 		return lease{}, p.unavailable(err)
 	}
 	h := &hold{ref: ref}
-	out := lease{unit: u, backend: u.backend, pin: h.pin, release: h.release}
-	if all := *l.stays.Load(); len(all) > 0 {
-		stays := l.borrow(p)
-		out.backend = newRouted(p, u, l.stayOf(p), stays)
-		out.release = sync.OnceFunc(func() {
+	if len(*l.stays.Load()) == 0 {
+		return lease{unit: u, backend: newRouted(p, u, nil, nil), pin: h.pin, release: h.release}, nil
+	}
+	stays := l.borrow(p)
+	return lease{
+		unit: u, backend: newRouted(p, u, l.stayOf(p), stays), pin: h.pin,
+		release: sync.OnceFunc(func() {
 			h.release()
 			for _, s := range stays {
 				s.giveBack()
 			}
-		})
-	}
-	return out, nil
+		}),
+	}, nil
 }
 
 // hold is one loan from the slot.

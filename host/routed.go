@@ -26,17 +26,32 @@ type everything interface {
 }
 
 // routed leads every call about a sandbox to the version that can serve it: the one
-// in service, or one that stays. What is about no sandbox is asked of the one in
-// service. It lives for one loan.
+// in service, or one that stays. What is about no sandbox is asked of the process that
+// was borrowed. It lives for one loan.
 type routed struct {
-	everything // of the version in service
-	now        *program
-	self       *stay // of that version, should it be sent back; may be nil
+	everything // of the process that was borrowed
+	unit       *unit
+	now        *program // the version in service
+	self       *stay    // of that version, should it be sent back; may be nil
 	stays      []*stay
 }
 
 func newRouted(now *program, u *unit, self *stay, stays []*stay) *routed {
-	return &routed{everything: u.backend, now: now, self: self, stays: stays}
+	return &routed{everything: u.backend, unit: u, now: now, self: self, stays: stays}
+}
+
+// live is the running process of the version in service: a loan outlives the process
+// that it began with, and a call that was not sent yet waits for the next one as a new
+// loan would.
+func (r *routed) live(ctx context.Context) (everything, error) {
+	if r.unit.Serving() {
+		return r.everything, nil
+	}
+	u, err := r.now.sup.Unit(ctx)
+	if err != nil {
+		return nil, r.now.unavailable(err)
+	}
+	return u.backend, nil
 }
 
 // of is the running backend of a version that stays.
@@ -51,8 +66,9 @@ func (s *stay) of(ctx context.Context) (everything, error) {
 // to finds who serves a sandbox. What is not known yet is asked for, and nobody is
 // believed who only doubts.
 func (r *routed) to(ctx context.Context, ref backend.Ref) (everything, *stay, error) {
-	if r.now.owns(ref) {
-		return r.everything, nil, nil
+	if len(r.stays) == 0 || r.now.owns(ref) {
+		b, err := r.live(ctx)
+		return b, nil, err
 	}
 	for _, s := range r.stays {
 		if s.has(ref) {
@@ -60,16 +76,17 @@ func (r *routed) to(ctx context.Context, ref backend.Ref) (everything, *stay, er
 			return b, s, err
 		}
 	}
-	if len(r.stays) == 0 {
-		return r.everything, nil, nil
+	serves, err := r.live(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	sb, err := r.everything.Get(ctx, ref)
+	sb, err := serves.Get(ctx, ref)
 	switch {
 	case err == nil && r.now.reads(r.now.schemaOf(sb)):
 		r.now.own(ref)
-		return r.everything, nil, nil
+		return serves, nil, nil
 	case err != nil && !backend.ProvesGone(err):
-		return r.everything, nil, nil // which says so itself
+		return serves, nil, nil // which says so itself
 	}
 	for _, s := range r.stays {
 		b, err := s.of(ctx)
@@ -85,11 +102,14 @@ func (r *routed) to(ctx context.Context, ref backend.Ref) (everything, *stay, er
 			return nil, nil, err
 		}
 	}
-	return r.everything, nil, nil
+	return serves, nil, nil
 }
 
 // made notes a sandbox of the version in service.
 func (r *routed) made(ref backend.Ref) {
+	if len(r.stays) == 0 && r.self == nil {
+		return
+	}
 	for _, s := range r.stays {
 		s.forget(ref) // one of that name was there before
 	}
@@ -137,7 +157,11 @@ func (r *routed) Create(ctx context.Context, spec backend.CreateSpec) (backend.S
 	if len(kept) > 0 {
 		return backend.Sandbox{}, backend.Errorf(backend.KindConflict, "Create", "the session has a sandbox, which another version of the plugin serves")
 	}
-	sb, err := r.everything.Create(ctx, spec)
+	serves, err := r.live(ctx)
+	if err != nil {
+		return backend.Sandbox{}, err
+	}
+	sb, err := serves.Create(ctx, spec)
 	if err == nil {
 		r.made(sb.Ref)
 	}
@@ -146,9 +170,13 @@ func (r *routed) Create(ctx context.Context, spec backend.CreateSpec) (backend.S
 
 // List joins what every version lists of what is its own.
 func (r *routed) List(ctx context.Context, f backend.ListFilter) ([]backend.Sandbox, error) {
-	all, err := r.everything.List(ctx, f)
+	serves, err := r.live(ctx)
 	if err != nil {
 		return nil, err
+	}
+	all, err := serves.List(ctx, f)
+	if err != nil || len(r.stays) == 0 && r.self == nil {
+		return all, err
 	}
 	kept, err := r.listStays(ctx, f)
 	if err != nil {

@@ -414,7 +414,8 @@ func TestCancelDeliversTheResult(t *testing.T) {
 func TestConnectionRefused(t *testing.T) {
 	cl, stop := servePeer(t, &peer{})
 	stop()
-	if _, err := cl.Info(t.Context()); KindOf(err) != KindUnavailable || ProvesGone(err) {
+	_, err := cl.Info(t.Context())
+	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != KindUnavailable || e.RetryAfter <= 0 || ProvesGone(err) {
 		t.Errorf("Info: %v", err)
 	}
 	if _, err := cl.Run(t.Context(), testSpec(), &listener{}); KindOf(err) != KindUnavailable {

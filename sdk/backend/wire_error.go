@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -138,12 +139,22 @@ func fromStatus(ctx context.Context, op string, err error) error {
 		return Errorf(KindInternal, op, "%s", text)
 	case codes.Unknown:
 		if errors.Is(err, io.EOF) {
-			return Errorf(KindUnavailable, op, "the plugin closed the stream")
+			return lostPlugin(op, "the plugin closed the stream")
 		}
 		return Errorf(KindInternal, op, "%s", text)
+	case codes.Unavailable, codes.Canceled: // the latter from a connection that was given up
+		return lostPlugin(op, "cannot reach the plugin: "+text)
 	default:
 		return Errorf(KindUnavailable, op, "cannot reach the plugin: %s", text)
 	}
+}
+
+// lostPlugin is the error of a call that the end of the plugin, or of the connection to
+// it, cut off. Whoever runs the plugin starts it again.
+func lostPlugin(op, message string) *Error {
+	e := Errorf(KindUnavailable, op, "%s", message)
+	e.RetryAfter = time.Second
+	return e
 }
 
 // detailOf returns the Error detail of a status, nil when there is none: then
