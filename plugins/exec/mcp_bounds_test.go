@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -214,4 +217,37 @@ func TestMCPSessionsInUse(t *testing.T) {
 		t.Errorf("ending it: %d %s", a.status, a.body)
 	}
 	r.greet(alice)
+}
+
+// A call beyond the places of its caller is refused as every refused tool is: by a
+// result that a model reads.
+func TestMCPCallsAtOnce(t *testing.T) {
+	r := newMCP(t, func(o *mcp.Options) { o.Requests = 1 })
+	const call = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_code","arguments":{"language":"bash","code":"sleep 0.5"}}}`
+	const old = "2025-03-26" // the last one with several messages in one request
+	a := r.do(r.posted("POST", alice, "", strings.Replace(initialize, "2025-06-18", old, 1)))
+	q := r.posted("POST", alice, a.header.Get("Mcp-Session-Id"), "["+fmt.Sprintf(call, 2)+","+fmt.Sprintf(call, 3)+"]")
+	q.Header.Set("Mcp-Protocol-Version", old)
+	a = r.do(q)
+	var ran, refused int
+	for _, m := range regexp.MustCompile(`(?m)^data: (.+)$`).FindAllSubmatch(a.body, -1) {
+		var x struct {
+			Result *struct {
+				IsError bool
+				Content []struct{ Text string }
+			}
+		}
+		if err := json.Unmarshal(m[1], &x); err != nil || x.Result == nil || len(x.Result.Content) != 1 {
+			t.Fatalf("%s, %v", m[1], err)
+		}
+		switch {
+		case !x.Result.IsError:
+			ran++
+		case strings.HasPrefix(x.Result.Content[0].Text, "rate_limited: "):
+			refused++
+		}
+	}
+	if a.status != 200 || ran != 1 || refused != 1 {
+		t.Errorf("%d ran, %d were refused: %d %s", ran, refused, a.status, a.body)
+	}
 }

@@ -69,7 +69,9 @@ func (o *owned) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 			defer func() { <-o.calls }()
 			return next(ctx, method, req)
 		default:
-			return nil, fmt.Errorf("rate_limited: more than %d calls at once", cap(o.calls))
+			return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{
+				&sdk.TextContent{Text: fmt.Sprintf("rate_limited: more than %d calls at once", cap(o.calls))},
+			}}, nil
 		}
 	}
 }
