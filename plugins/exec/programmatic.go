@@ -291,6 +291,8 @@ func programRefusal(err error) error {
 		switch {
 		case be.Syntax:
 			return refuse(http.StatusBadRequest, "invalid_json", be.Rule)
+		case be.Encoding:
+			return refuse(http.StatusBadRequest, "invalid_body", be.Rule)
 		case be.TooLarge:
 			return refuse(http.StatusRequestEntityTooLarge, "too_large", be.Rule)
 		}

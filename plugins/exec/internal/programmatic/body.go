@@ -34,8 +34,9 @@ type Body struct {
 
 // BodyError says what is wrong with a body.
 type BodyError struct {
-	// Syntax is set for what is no JSON, TooLarge for what is beyond a bound.
-	Syntax, TooLarge bool
+	// Syntax is set for what is no JSON object, Encoding for what is no UTF-8, TooLarge
+	// for what is beyond a bound.
+	Syntax, Encoding, TooLarge bool
 	// Rule is the sentence.
 	Rule string
 }
@@ -45,6 +46,8 @@ func (e *BodyError) Error() string { return e.Rule }
 func invalid(format string, args ...any) error {
 	return &BodyError{Rule: fmt.Sprintf(format, args...)}
 }
+
+func malformed(rule string) error { return &BodyError{Syntax: true, Rule: rule} }
 
 func tooLarge(format string, args ...any) error {
 	return &BodyError{TooLarge: true, Rule: fmt.Sprintf(format, args...)}
@@ -108,10 +111,10 @@ func (m *metered) explain(err error) error {
 		return m.over
 	}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return &BodyError{Syntax: true, Rule: fmt.Sprintf("the body is not valid JSON: %s at byte %d", syntax.Error(), syntax.Offset)}
+		return malformed(fmt.Sprintf("the body is not valid JSON: %s at byte %d", syntax.Error(), syntax.Offset))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return &BodyError{Syntax: true, Rule: "the body is not valid JSON: it ends too early"}
+		return malformed("the body is not valid JSON: it ends too early")
 	}
 	return err
 }
@@ -133,13 +136,13 @@ func (b *bodyReader) allow(n int64, over error) {
 }
 
 func (b *bodyReader) read() error {
-	b.allow(maxKey, invalid("the body must be a JSON object"))
+	b.allow(maxKey, malformed("the body must be a JSON object"))
 	t, err := b.d.Token()
 	if err != nil {
 		return err
 	}
 	if t != json.Delim('{') {
-		return invalid("the body must be a JSON object")
+		return malformed("the body must be a JSON object")
 	}
 	for {
 		b.allow(maxKey, tooLarge("the name of a member, or white space, is longer than %d bytes", maxKey))
@@ -163,10 +166,10 @@ func (b *bodyReader) read() error {
 	if _, err := b.d.Token(); err != nil {
 		return err
 	}
-	b.allow(maxKey, invalid("something follows the body's JSON object"))
+	b.allow(maxKey, malformed("something follows the body's JSON object"))
 	if _, err := b.d.Token(); err != io.EOF {
 		if err == nil || b.m.err == nil {
-			return invalid("something follows the body's JSON object")
+			return malformed("something follows the body's JSON object")
 		}
 		return err
 	}
@@ -190,7 +193,7 @@ func (b *bodyReader) member(key string) error {
 		return over
 	}
 	if !utf8.Valid(raw) {
-		return invalid("%s is not valid UTF-8", show(key))
+		return &BodyError{Encoding: true, Rule: show(key) + " is not valid UTF-8"}
 	}
 	if key != "continuation_token" {
 		b.Members[key] = raw
@@ -238,6 +241,9 @@ func (b *bodyReader) toolResults() error {
 		if b.results += int64(len(raw)); b.results > MaxResults {
 			return tooLarge("tool_results is larger than %d bytes", MaxResults)
 		}
+		if !utf8.Valid(raw) {
+			return &BodyError{Encoding: true, Rule: fmt.Sprintf("tool_results[%d] is not valid UTF-8", i)}
+		}
 		x, rule := result(raw)
 		if rule != "" {
 			return invalid("tool_results[%d]%s", i, rule)
@@ -253,9 +259,6 @@ func (b *bodyReader) toolResults() error {
 
 // result reads one element, or says what is wrong with it.
 func result(raw json.RawMessage) (x Result, rule string) {
-	if !utf8.Valid(raw) {
-		return x, " is not valid UTF-8"
-	}
 	var m map[string]json.RawMessage
 	if raw[0] != '{' || json.Unmarshal(raw, &m) != nil {
 		return x, " must be an object"
