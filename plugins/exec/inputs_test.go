@@ -197,6 +197,8 @@ func TestWhichSessionIsContinued(t *testing.T) {
 		"with an odd entity":  {up: user(alice, field{"entity_id", "", "any thing!"})},
 		"read only":           {up: user(alice, field{"read_only", "", "true"})},
 		"not read only":       {up: user(alice, field{"read_only", "", "false"}), want: true},
+		"Python's True":       {up: user(alice, field{"read_only", "", "True"})},
+		"Python's False":      {up: user(alice, field{"read_only", "", "False"}), want: true},
 		"of another user":     {up: user(bob)},
 		"claimed to be agent": {up: plain, ref: func(f *CodeFile) { f.Kind = "agent" }},
 		"claimed an entity":   {up: plain, ref: func(f *CodeFile) { f.EntityID = "e" }},

@@ -68,8 +68,11 @@ func (a *attributes) set(field, value string) *host.HTTPError {
 		}
 		a.version = value
 	case "read_only":
-		// Anything but a plain no is taken for yes: the safe reading.
-		a.readOnly = value != "false" && value != "0"
+		yes, err := strconv.ParseBool(value) // LibreChat says true; others write it their way
+		if err != nil {
+			return bad("must be true or false")
+		}
+		a.readOnly = yes
 	case "entity_id":
 		a.entity = value
 		if !entityID.MatchString(value) { // any shape is legal; only equality matters

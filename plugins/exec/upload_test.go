@@ -63,6 +63,7 @@ func TestUploadFields(t *testing.T) {
 		{[]field{{"id", "", "a b"}, csv("a", "1")}, "id may hold"},
 		{[]field{{"version", "", "new"}, csv("a", "1")}, "version must be an integer"},
 		{[]field{{"id", "", strings.Repeat("x", 5000)}, csv("a", "1")}, "longer than 4096 bytes"},
+		{[]field{{"read_only", "", "maybe"}, csv("a", "1")}, "read_only must be true or false"},
 		{[]field{csv("a", "1"), {"read_only", "", "true"}}, "read_only must come before the files"},
 		{[]field{{"kind", "", "user"}}, "No files provided"},
 		{[]field{}, "No files provided"},

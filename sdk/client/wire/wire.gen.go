@@ -560,7 +560,7 @@ type UploadForm struct {
 	// Kind Whose files they are.
 	Kind UploadFormKind `json:"kind,omitempty,omitzero"`
 
-	// ReadOnly With true, runs get copies.
+	// ReadOnly Is true or false. With true, runs get copies.
 	ReadOnly string `json:"read_only,omitempty,omitzero"`
 
 	// SessionID The session to put the files into; a new one without it.
