@@ -40,6 +40,9 @@ const (
 	// PluginQuarantined: its process ended too often; only an operator's reset
 	// starts it again.
 	PluginQuarantined PluginState = "quarantined"
+	// PluginFailed: its program is not the file that it has to be; it is started once
+	// the file has changed.
+	PluginFailed PluginState = "failed"
 	// PluginDraining: it is on its way out, with calls in flight.
 	PluginDraining PluginState = "draining"
 	// PluginStopped: it is not running and will not be.

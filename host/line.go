@@ -130,8 +130,11 @@ func (p *program) status(st PluginStatus) PluginStatus {
 	if st.State != PluginReady {
 		st.Cause = v.Cause
 	}
-	if st.State == PluginQuarantined {
+	switch st.State {
+	case PluginQuarantined:
 		st.Fix = "mend the cause, then run caisson plugin reset " + st.Name
+	case PluginFailed:
+		st.Fix = "mend the file: it is started then"
 	}
 	return st
 }

@@ -168,6 +168,8 @@ func pluginState(s supervise.State) PluginState {
 		return PluginBackoff
 	case supervise.Quarantined:
 		return PluginQuarantined
+	case supervise.Failed:
+		return PluginFailed
 	case supervise.Draining:
 		return PluginDraining
 	default:

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -97,6 +99,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	before := fileAt(p.found.artifact())
 	proc, err := p.run(ctx, process.Spec{
 		Name:         m.Name,
 		Path:         p.found.artifact(),
@@ -109,7 +112,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 		Keep:         p.keep,
 	})
 	if err != nil {
-		return nil, err
+		return nil, p.hopeless(err, before)
 	}
 	defer func() {
 		if err != nil {
@@ -137,4 +140,37 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 		}
 	}
 	return u, nil
+}
+
+// hopeless is err, and that no further start succeeds if err is about the program's
+// file: it must be that which the manifest pins, and nobody else's to change. before
+// is the file as it was before it was looked at.
+func (p *program) hopeless(err error, before file) error {
+	if fe, ok := errors.AsType[*process.FileError](err); !ok || fe.Path != before.path {
+		return err
+	}
+	return &supervise.ImpossibleError{Err: err, Changed: func() bool { return fileAt(before.path).differs(before) }}
+}
+
+// file is a file as its file system describes it: its content takes long to read.
+type file struct {
+	path  string
+	info  fs.FileInfo // nil where there is none
+	place error       // of process.CheckPlace
+}
+
+func fileAt(path string) file {
+	f := file{path: path}
+	if info, err := os.Stat(path); err == nil {
+		f.info, f.place = info, process.CheckPlace(path)
+	}
+	return f
+}
+
+func (f file) differs(o file) bool {
+	if f.info == nil || o.info == nil {
+		return f.info != o.info
+	}
+	return !os.SameFile(f.info, o.info) || f.info.Size() != o.info.Size() || !f.info.ModTime().Equal(o.info.ModTime()) ||
+		f.info.Mode() != o.info.Mode() || fmt.Sprint(f.place) != fmt.Sprint(o.place)
 }

@@ -40,7 +40,7 @@ type Module struct {
 }
 
 // States that a plugin can be in, as caisson_plugin_state has them.
-var states = []string{"unused", "skipped", "starting", "ready", "degraded", "backoff", "quarantined", "draining", "stopped", "error"}
+var states = []string{"unused", "skipped", "starting", "ready", "degraded", "backoff", "quarantined", "failed", "draining", "stopped", "error"}
 
 // sources are asked when somebody reads the metrics.
 type sources struct {

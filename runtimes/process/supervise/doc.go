@@ -30,6 +30,9 @@ const (
 	Backoff State = "backoff"
 	// Quarantined: it ended too often. Only Reset starts it again.
 	Quarantined State = "quarantined"
+	// Failed: no start can succeed until what it is started from changes. It starts
+	// when that has changed, or on Reset.
+	Failed State = "failed"
 	// Draining: Close was called, and the last unit is being stopped.
 	Draining State = "draining"
 	// Stopped: Close has returned. Nothing is left.
@@ -115,6 +118,19 @@ func (s *Settings) complete() {
 		s.Crashes = 5
 	}
 }
+
+// ImpossibleError is what a launch returns when the next one would fail in the same
+// way: nothing is tried again until Changed, which is asked every Settings.CheckEvery
+// and must not block, says that what the program is started from is not what it was.
+type ImpossibleError struct {
+	Err     error
+	Changed func() bool
+}
+
+func (e *ImpossibleError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ImpossibleError) Unwrap() error { return e.Err }
 
 // UnavailableError says that no unit runs and why. A caller may try again after
 // RetryAfter, when that is not zero.

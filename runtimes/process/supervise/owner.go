@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -16,6 +17,8 @@ type owner[U Unit] struct {
 	readyAt time.Time
 	strikes int
 	pauses  pauses
+	// changed is asked, in Failed, whether a start may succeed now.
+	changed func() bool
 
 	launched chan launchResult[U] // one is under way while not nil
 	checked  chan checkResult     // likewise
@@ -79,8 +82,11 @@ func (o *owner[U]) tick() {
 	switch {
 	case o.running && o.checked == nil:
 		o.check()
-	case !o.running && o.launched == nil && o.s.View().State == Backoff:
+	case o.running || o.launched != nil:
+	case o.s.View().State == Backoff, o.s.View().State == Failed && o.changed():
 		o.launch()
+	case o.s.View().State == Failed:
+		o.timer.Reset(o.s.o.CheckEvery)
 	}
 }
 
@@ -97,7 +103,16 @@ func (o *owner[U]) launch() {
 func (o *owner[U]) started(r launchResult[U]) {
 	if r.err != nil {
 		o.s.o.Log.Error("plugin did not start", "error", r.err)
-		o.fell(End{At: time.Now(), Ended: Ended{Cause: r.err.Error()}})
+		e := End{At: time.Now(), Ended: Ended{Cause: r.err.Error()}}
+		if never, ok := errors.AsType[*ImpossibleError](r.err); ok {
+			o.changed = never.Changed
+			o.set(func(v *View) {
+				v.State, v.LastEnd, v.Since, v.Cause, v.RetryAt = Failed, &e, e.At, e.Cause, time.Time{}
+			})
+			o.timer.Reset(o.s.o.CheckEvery)
+			return
+		}
+		o.fell(e)
 		return
 	}
 	o.unit, o.running, o.readyAt, o.strikes = r.unit, true, time.Now(), 0
@@ -158,7 +173,7 @@ func (o *owner[U]) fell(e End) {
 
 func (o *owner[U]) resetPauses() {
 	o.pauses = pauses{settings: o.s.o.Settings, jitter: o.s.o.Jitter}
-	if s := o.s.View().State; s == Backoff || s == Quarantined {
+	if s := o.s.View().State; s == Backoff || s == Quarantined || s == Failed {
 		o.launch()
 	}
 }

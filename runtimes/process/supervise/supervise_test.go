@@ -469,3 +469,42 @@ func TestThousandCrashes(t *testing.T) {
 		}
 	})
 }
+
+// What cannot succeed is not tried again until it is said to have changed, however
+// long that takes, and is never too often.
+func TestImpossible(t *testing.T) {
+	var launches atomic.Int32
+	var changed atomic.Bool
+	supervised(t, func(o *Options[*unit]) {
+		good := o.Launch
+		o.Launch = func(ctx context.Context) (*unit, error) {
+			launches.Add(1)
+			if !changed.Load() {
+				return nil, fmt.Errorf("launch: %w", &ImpossibleError{errors.New("wrong digest"), changed.Load})
+			}
+			return good(ctx)
+		}
+	}, func(t *testing.T, _ *program, s *Supervisor[*unit]) {
+		if v, err := s.Settled(t.Context()); err != nil || v.State != Failed || v.Cause != "launch: wrong digest" || v.LastEnd == nil {
+			t.Fatalf("view %+v, %v", v, err)
+		}
+		time.Sleep(24 * time.Hour)
+		var un *UnavailableError
+		if _, err := s.Unit(t.Context()); !errors.As(err, &un) || un.State != Failed || un.RetryAfter != 0 {
+			t.Errorf("Unit: %v", err)
+		}
+		if n := launches.Load(); n != 1 {
+			t.Errorf("%d launches of what cannot succeed", n)
+		}
+		for range 10 {
+			s.Reset()
+			synctest.Wait()
+		}
+		if v := s.View(); v.State != Failed || launches.Load() != 11 {
+			t.Errorf("after resets: %+v, %d launches", v, launches.Load())
+		}
+		changed.Store(true)
+		time.Sleep(6 * time.Second)
+		running(t, s)
+	})
+}

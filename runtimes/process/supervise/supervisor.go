@@ -120,8 +120,8 @@ func (s *Supervisor[U]) unavailable(v View, after time.Duration) error {
 	return &UnavailableError{Name: s.o.Name, State: v.State, Cause: v.Cause, RetryAfter: after}
 }
 
-// Reset forgets past failures and starts the program now if it is in a pause or
-// in quarantine. It does nothing more to a running one. Calls that follow wait for
+// Reset forgets past failures and starts the program now if it is in a pause, in
+// quarantine or in Failed. It does nothing more to a running one. Calls that follow wait for
 // the start.
 func (s *Supervisor[U]) Reset() {
 	taken := make(chan struct{})

@@ -33,8 +33,8 @@ func (a *app) pluginListCommand() *cli.Command {
 		Name:  "list",
 		Usage: "list the plugins that are installed",
 		Description: "Nothing is started. Where a server holds the data directory, the states of its\n" +
-			"plugins are told: ready, starting, degraded, backoff, quarantined, unused, skipped\n" +
-			"or error. Otherwise, and with --files, the state is that of the files: ok\n" +
+			"plugins are told: ready, starting, degraded, backoff, quarantined, failed, unused,\n" +
+			"skipped or error. Otherwise, and with --files, the state is that of the files: ok\n" +
 			"(configured, and serve would take its manifest and artifact: digest, imports,\n" +
 			"modes and owners), unused (the same, but nothing asks for it), skipped (another\n" +
 			"plugin of the name comes first) or error. What a plugin needs beside these files,\n" +
@@ -82,7 +82,7 @@ func (a *app) pluginList(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	broken := slices.ContainsFunc(list, func(p host.PluginStatus) bool {
-		return p.State == host.PluginError || p.State == host.PluginBackoff || p.State == host.PluginQuarantined
+		return slices.Contains([]host.PluginState{host.PluginError, host.PluginBackoff, host.PluginQuarantined, host.PluginFailed}, p.State)
 	})
 	if cmd.Bool("check") && broken {
 		return errors.New("a plugin is broken or missing")
