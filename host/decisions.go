@@ -30,8 +30,6 @@ type Decision struct {
 	Allowed bool `json:"allowed"`
 	// Rulings are those of the policies that were asked, in order.
 	Rulings []PolicyRuling `json:"rulings"`
-
-	took []time.Duration // of each ruling; nil where nobody wants to know
 }
 
 // PolicyRuling is what one policy said.
@@ -46,10 +44,8 @@ type PolicyRuling struct {
 	// Warnings are what it remarked on the outcome, at "result".
 	Warnings []policy.Remark `json:"warnings,omitempty"`
 	Error    string          `json:"error,omitempty"`
-}
 
-func (d *Decision) add(p boundPolicy, shown policy.Limits, v policy.Verdict, err error) {
-	d.append(p, PolicyRuling{Limits: shown, Verdict: v}, err)
+	took time.Duration // at "admit"
 }
 
 func (d *Decision) append(p boundPolicy, r PolicyRuling, err error) {

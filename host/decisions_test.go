@@ -40,7 +40,7 @@ func TestPolicyModes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.p.name = "p"
-			h := serve(&moduleSet{policies: policies{c.p}})
+			h := serve(&moduleSet{chain: newChain(policies{c.p})})
 			h.decisions = &decisions{}
 			r, err := h.Admit(t.Context(), policy.Request{Org: "o", Code: "x", Limits: policy.Limits{WallMS: 1000}})
 			var pe *PolicyError
@@ -124,12 +124,12 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	first := boundPolicy{name: "first", module: answer(`{"decision":"allow","limits":{"wall_ms":700}}`)}
-	h := serve(&moduleSet{policies: policies{first, {name: "second", module: byOrg("evil")}}})
+	h := serve(&moduleSet{chain: newChain(policies{first, {name: "second", module: byOrg("evil")}})})
 	h.log, h.decisions = hclog.NewNullLogger(), &decisions{}
 	for _, org := range []string{"acme", "evil", "other", "acme"} {
 		_, _ = h.Admit(t.Context(), policy.Request{Org: org, Limits: policy.Limits{WallMS: 1000}})
 	}
-	next := &moduleSet{policies: policies{first, {name: "second", module: byOrg("other")}}}
+	next := &moduleSet{chain: newChain(policies{first, {name: "second", module: byOrg("other")}})}
 	r, err := h.replay(t.Context(), next, "second", 100)
 	if err != nil || r.Requests != 4 || r.Same != 2 || r.Stricter != 1 || r.Looser != 1 || r.Failed != 0 || len(r.Changes) != 2 {
 		t.Fatalf("%+v %v", r, err)

@@ -1,8 +1,6 @@
 package host
 
 import (
-	"time"
-
 	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
@@ -75,17 +73,9 @@ func (p *program) changed(before, now supervise.View) {
 	})
 }
 
-// timed notes how long the ruling took that was added last.
-func (d *Decision) timed(began time.Time) {
-	if d.took != nil {
-		d.took = append(d.took, time.Since(began))
-	}
-}
-
 // judged measures what policies said.
 func (h *Host) judged(d *Decision) {
-	for i, took := range d.took {
-		r := d.Rulings[i]
+	for _, r := range d.Rulings {
 		said := telemetry.PolicyAllow
 		switch {
 		case r.Error != "":
@@ -93,7 +83,7 @@ func (h *Host) judged(d *Decision) {
 		case r.Verdict.Decision != policy.Allow:
 			said = telemetry.PolicyDeny
 		}
-		h.Telemetry().PolicyAsked(r.Policy, string(r.Mode), said, took)
+		h.Telemetry().PolicyAsked(r.Policy, string(r.Mode), said, r.took)
 	}
 }
 

@@ -25,7 +25,7 @@ type module interface {
 // moduleSet is the policy chain and the language tables of one moment. It is
 // immutable: a swap makes another, which shares the modules that stay.
 type moduleSet struct {
-	policies  policies
+	chain     chain
 	languages languages
 	parts     []*part
 }
@@ -87,16 +87,18 @@ func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
 			err = errors.Join(err, s.release(context.WithoutCancel(ctx)))
 		}
 	}()
+	var all policies
 	for _, c := range a.config.Policies {
 		p, err := a.part(ctx, s, manifest.KindPolicy, c.Plugin, c.Config)
 		if err != nil {
 			return s, fmt.Errorf("policy %q: %w", c.Plugin, err)
 		}
-		s.policies = append(s.policies, boundPolicy{
+		all = append(all, boundPolicy{
 			name: p.found.m.Name, version: versionOf(p.found), needs: p.found.m.Needs, module: p.module,
 			mode: c.Mode, failOpen: c.FailOpen, hooks: p.found.m.Hooks, patience: p.module.Info().Limits.Timeout,
 		})
 	}
+	s.chain = newChain(all)
 	for _, name := range a.config.Languages {
 		p, err := a.part(ctx, s, manifest.KindLanguage, name, nil)
 		if err != nil {

@@ -53,7 +53,7 @@ func TestFuelOfTheManifest(t *testing.T) {
 			if i := m.Info(); i.Limits.Fuel != c.given || i.Stop != wasm.StopFuel {
 				t.Errorf("limited to %d units, stopped by %s", i.Limits.Fuel, i.Stop)
 			}
-			_, err = chain(m).Admit(t.Context(), policy.Request{Org: "acme", Via: "bearer", Language: "py", Config: "wasm", Network: "none"})
+			_, err = judges(m).Admit(t.Context(), policy.Request{Org: "acme", Via: "bearer", Language: "py", Config: "wasm", Network: "none"})
 			if c.ends && (!errors.Is(err, wasm.ReasonFuel) || !strings.Contains(err.Error(), "used more than 1000 units of fuel")) {
 				t.Errorf("got %v", err)
 			}

@@ -25,8 +25,16 @@ const (
 	PolicyObserve PolicyMode = "observe"
 )
 
-// policies are a chain.
+// policies are asked in order.
 type policies []boundPolicy
+
+// chain is every policy, and those that are asked at each hook, which is found out once
+// for all requests.
+type chain struct{ all, admits, reviews policies }
+
+func newChain(all policies) chain {
+	return chain{all, all.at(manifest.HookAdmit), all.at(manifest.HookResult)}
+}
 
 // boundPolicy is one policy of the chain with its configuration.
 type boundPolicy struct {
@@ -83,33 +91,28 @@ func (h *Host) Admit(ctx context.Context, r policy.Request) (Ruling, error) {
 		return Ruling{}, err
 	}
 	defer ref.Release()
-	chain := ref.Value().policies
-	chain = chain.at(manifest.HookAdmit)
-	d := Decision{At: time.Now(), Hook: manifest.HookAdmit, Request: r, Rulings: make([]PolicyRuling, 0, len(chain))}
-	if h.Telemetry() != nil {
-		d.took = make([]time.Duration, 0, len(chain))
-	}
+	asked := ref.Value().chain.admits
+	d := Decision{At: time.Now(), Hook: manifest.HookAdmit, Request: r, Rulings: make([]PolicyRuling, 0, len(asked))}
 	pctx, phase := h.Telemetry().Phase(ctx, telemetry.PhasePolicy)
-	ruling, err := chain.admit(pctx, r, &d, h.log)
+	ruling, err := asked.admit(pctx, r, &d, h.log)
 	phase.End(err)
 	h.judged(&d)
-	if ctx.Err() == nil && len(chain) > 0 {
+	if ctx.Err() == nil && len(asked) > 0 {
 		d.Allowed = err == nil
 		h.decisions.record(&d)
 	}
 	return ruling, err
 }
 
-func (chain policies) admit(ctx context.Context, r policy.Request, d *Decision, log hclog.Logger) (Ruling, error) {
+func (ps policies) admit(ctx context.Context, r policy.Request, d *Decision, log hclog.Logger) (Ruling, error) {
 	var out Ruling
-	for _, p := range chain {
+	for _, p := range ps {
 		began := time.Now()
 		v, err := p.ask(ctx, r)
 		if err != nil && ctx.Err() != nil {
 			return Ruling{}, ctx.Err()
 		}
-		d.add(p, r.Limits, v, err)
-		d.timed(began)
+		d.append(p, PolicyRuling{Limits: r.Limits, Verdict: v, took: time.Since(began)}, err)
 		enforced := p.mode == PolicyDeny || p.mode == ""
 		switch {
 		case err != nil && (p.failOpen || !enforced):
@@ -140,9 +143,9 @@ func (p boundPolicy) ask(ctx context.Context, r policy.Request) (policy.Verdict,
 }
 
 // at are the policies that are asked at a hook.
-func (chain policies) at(hook string) policies {
+func (ps policies) at(hook string) policies {
 	var out policies
-	for _, p := range chain {
+	for _, p := range ps {
 		if (&manifest.Manifest{Hooks: p.hooks}).Asks(hook) {
 			out = append(out, p)
 		}

@@ -23,12 +23,12 @@ func answer(s string) scripted {
 	return func(context.Context, uint32, []byte) ([]byte, error) { return []byte(s), nil }
 }
 
-func chain(modules ...module) *Host {
-	s := &moduleSet{}
+func judges(modules ...module) *Host {
+	var all policies
 	for i, m := range modules {
-		s.policies = append(s.policies, boundPolicy{name: string(rune('a' + i)), module: m})
+		all = append(all, boundPolicy{name: string(rune('a' + i)), module: m})
 	}
-	return serve(s)
+	return serve(&moduleSet{chain: newChain(all)})
 }
 
 // serve is a host with modules and nothing else.
@@ -65,7 +65,7 @@ func TestAdmit(t *testing.T) {
 		{"a later policy cannot loosen", []module{answer(`{"decision":"allow","limits":{"wall_ms":500}}`), answer(`{"decision":"allow","limits":{"wall_ms":900}}`)}, "", "", 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ruling, err := chain(c.chain...).Admit(t.Context(), policy.Request{Org: "o", Limits: policy.Limits{WallMS: 1000, MemoryBytes: 7}})
+			ruling, err := judges(c.chain...).Admit(t.Context(), policy.Request{Org: "o", Limits: policy.Limits{WallMS: 1000, MemoryBytes: 7}})
 			limits := ruling.Limits
 			var pe *PolicyError
 			switch {
@@ -93,7 +93,7 @@ func TestAdmitShowsOnlyWhatAPolicyNeeds(t *testing.T) {
 			}
 			return []byte(allow), nil
 		})
-		h := serve(&moduleSet{policies: policies{{name: "a", needs: c.needs, module: judge}}})
+		h := serve(&moduleSet{chain: newChain(policies{{name: "a", needs: c.needs, module: judge}})})
 		if _, err := h.Admit(t.Context(), policy.Request{
 			Org: "o", Via: "bearer", Language: "py", Config: "c", Network: "none", Limits: policy.Limits{WallMS: 1},
 			Code: "code", CodeBytes: 4, Args: []string{"a"}, Files: []policy.File{{Name: "f", Size: 1}},
@@ -106,7 +106,7 @@ func TestAdmitShowsOnlyWhatAPolicyNeeds(t *testing.T) {
 // A caller who goes away is not a policy that failed.
 func TestAdmitOfACancelledCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	h := chain(scripted(func(ctx context.Context, _ uint32, _ []byte) ([]byte, error) {
+	h := judges(scripted(func(ctx context.Context, _ uint32, _ []byte) ([]byte, error) {
 		cancel()
 		return nil, ctx.Err()
 	}))

@@ -92,7 +92,7 @@ func (h *Host) replay(ctx context.Context, set *moduleSet, name string, n int) (
 
 // judge asks the policy that was asked before. Only what a policy says is set.
 func (s *moduleSet) judge(ctx context.Context, was PolicyRuling, d *Decision) (PolicyRuling, error) {
-	for _, p := range s.policies {
+	for _, p := range s.chain.all {
 		if p.name != was.Policy {
 			continue
 		}

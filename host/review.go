@@ -17,7 +17,7 @@ func (h *Host) Reviews() bool {
 		return false
 	}
 	defer ref.Release()
-	return len(ref.Value().policies.at(manifest.HookResult)) > 0
+	return len(ref.Value().chain.reviews) > 0
 }
 
 // Review shows the policies that ask for it what became of a run that was admitted,
@@ -35,8 +35,8 @@ func (h *Host) Review(ctx context.Context, o policy.Outcome) []PolicyWarning {
 		return nil
 	}
 	defer ref.Release()
-	chain := ref.Value().policies.at(manifest.HookResult)
-	if len(chain) == 0 {
+	asked := ref.Value().chain.reviews
+	if len(asked) == 0 {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -44,7 +44,7 @@ func (h *Host) Review(ctx context.Context, o policy.Outcome) []PolicyWarning {
 	seen := o
 	d := Decision{At: time.Now(), Hook: manifest.HookResult, Request: o.Request, Outcome: &seen, Allowed: true}
 	seen.Request = policy.Request{}
-	for _, p := range chain {
+	for _, p := range asked {
 		m, err := p.review(ctx, o)
 		d.append(p, PolicyRuling{Limits: o.Request.Limits, Warnings: m.Warnings}, err)
 		if err != nil {

@@ -55,7 +55,7 @@ func TestReviewWarnsAndChangesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.p.name = "p"
-			h := serve(&moduleSet{policies: policies{c.p}})
+			h := serve(&moduleSet{chain: newChain(policies{c.p})})
 			h.decisions = &decisions{}
 			if !h.Reviews() {
 				t.Fatal("nobody wants to know")
@@ -98,14 +98,14 @@ func TestReviewShowsOnlyWhatAPolicyNeeds(t *testing.T) {
 			}
 			return nil, nil
 		})
-		h := serve(&moduleSet{policies: policies{{name: "a", needs: needs, hooks: []string{"result"}, module: look}}})
+		h := serve(&moduleSet{chain: newChain(policies{{name: "a", needs: needs, hooks: []string{"result"}, module: look}})})
 		h.Review(t.Context(), outcome())
 	}
 }
 
 // A policy that is asked before runs only costs the end of a run nothing.
 func TestReviewOfNobody(t *testing.T) {
-	h := chain(scripted(func(context.Context, uint32, []byte) ([]byte, error) {
+	h := judges(scripted(func(context.Context, uint32, []byte) ([]byte, error) {
 		t.Error("asked")
 		return nil, nil
 	}))
@@ -124,7 +124,7 @@ func TestReviewIsBounded(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
-	h := serve(&moduleSet{policies: policies{{name: "a", hooks: []string{"result"}, patience: time.Millisecond, module: stuck}}})
+	h := serve(&moduleSet{chain: newChain(policies{{name: "a", hooks: []string{"result"}, patience: time.Millisecond, module: stuck}})})
 	h.decisions = &decisions{}
 	h.Review(t.Context(), outcome())
 	if ds, _ := h.Decisions(1); len(ds) != 1 || !strings.Contains(ds[0].Rulings[0].Error, "deadline") {
@@ -145,7 +145,7 @@ func TestReplayOfOutcomes(t *testing.T) {
 			return []byte(text), nil
 		})}
 	}
-	h := serve(&moduleSet{policies: policies{warn(`{"warnings":[{"reason":"one"}]}`)}})
+	h := serve(&moduleSet{chain: newChain(policies{warn(`{"warnings":[{"reason":"one"}]}`)})})
 	h.decisions = &decisions{}
 	h.Review(t.Context(), outcome())
 	for text, want := range map[string]Replay{
@@ -154,9 +154,21 @@ func TestReplayOfOutcomes(t *testing.T) {
 		`{}`:                              {Requests: 1},
 		"trap":                            {Requests: 1, Failed: 1},
 	} {
-		r, err := h.replay(t.Context(), &moduleSet{policies: policies{warn(text)}}, "p", 10)
+		r, err := h.replay(t.Context(), &moduleSet{chain: newChain(policies{warn(text)})}, "p", 10)
 		if err != nil || r.Requests != want.Requests || r.Same != want.Same || r.Failed != want.Failed || len(r.Changes) != 1-want.Same {
 			t.Errorf("%s: %+v %v", text, r, err)
 		}
+	}
+}
+
+// What is asked for every run costs the run nothing.
+func TestReviewsAllocatesNothing(t *testing.T) {
+	h := serve(&moduleSet{chain: newChain(policies{{name: "a", hooks: []string{"admit", "result"}}})})
+	if n := testing.AllocsPerRun(100, func() {
+		if !h.Reviews() {
+			t.Error("nobody reviews")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
