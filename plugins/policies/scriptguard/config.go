@@ -86,16 +86,9 @@ func (c *config) result(o policy.Outcome) (out policy.Remarks) {
 
 // findings are those of one level, in the order of the text.
 func (c *config) findings(r policy.Request, certain bool) []Finding {
-	var out []Finding
-	for _, f := range scan(r.Language, r.Code, r.Args, c.maxBytes) {
-		if slices.Contains(c.ignore, f.Type) {
-			continue
-		}
-		if (f.Certain && !slices.Contains(c.warn, f.Type)) == certain {
-			out = append(out, f)
-		}
-	}
-	return out
+	return pick(scan(r.Language, r.Code, r.Args, c.maxBytes), func(f Finding) bool {
+		return !slices.Contains(c.ignore, f.Type) && (f.Certain && !slices.Contains(c.warn, f.Type)) == certain
+	})
 }
 
 // Finding is one thing that was found.

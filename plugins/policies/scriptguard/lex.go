@@ -36,9 +36,18 @@ func familyOf(language string) family {
 // source is a program with its comments blanked. Offsets are those of the original.
 type source struct {
 	text string
+	// code is text without what is in strings.
+	code string
 	// quoted has a bit for each byte that is inside of a string.
 	quoted []byte
 }
+
+// inPlace stands in source.code for each byte of a string: it is neither a space nor
+// part of a word.
+const inPlace = 0
+
+// plainText is text without comments and strings.
+func plainText(text string) source { return source{text, text, make([]byte, len(text)/8+1)} }
 
 func (s *source) inString(at int) bool { return s.quoted[at/8]&(1<<(at%8)) != 0 }
 
@@ -72,6 +81,12 @@ func lex(language, text string) source {
 		}
 	}
 	s.text = string(out)
+	for i := range out {
+		if s.inString(i) && out[i] != '\n' {
+			out[i] = inPlace
+		}
+	}
+	s.code = string(out)
 	return s
 }
 

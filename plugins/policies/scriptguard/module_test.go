@@ -43,8 +43,18 @@ func TestModule(t *testing.T) {
 	}
 	m, c := load(t), plain(t)
 	list := append(corpus(t, "hostile.txt", true), corpus(t, "ordinary-py.txt", false)...)
-	big := snippet{language: "bash", title: "big", code: strings.Repeat("curl x > y; rm -rf ./a; echo 'nc' | wc\n", 25_000)}
-	for _, s := range append(list, big) {
+	for _, c := range []struct{ language, code string }{
+		{"bash", "curl x > y; rm -rf ./a; echo 'nc' | wc\n"},
+		{"bash", "eval curl x > y; rm -rf ./a; echo nc -c | wc\n"},
+		{"bash", "eval x\n"},
+		{"bash", "eval 'rm '; "},
+		{"bash", "' rm -rf / '\n"},
+		{"py", "popen('nc')\n"},
+		{"py", "'socket'\nos.dup2("},
+	} {
+		list = append(list, snippet{language: c.language, title: c.code, code: strings.Repeat(c.code, 1_000_000/len(c.code))})
+	}
+	for _, s := range list {
 		r := policy.Request{Org: "o", Via: "bearer", Language: s.language, Config: "c", Network: "none", CodeBytes: int64(len(s.code)), Code: s.code}
 		out, err := m.Call(t.Context(), wasm.OpAdmit, r.AppendJSON(nil), nil)
 		if err != nil {
@@ -61,7 +71,8 @@ func TestModule(t *testing.T) {
 		}
 	}
 	s := m.Stats()
-	if s.Discards != 0 {
+	// An operator may have it look at twice as much.
+	if s.Discards != 0 || 2*int64(s.FuelHigh) > m.Info().Limits.Fuel {
 		t.Errorf("%+v", s)
 	}
 	t.Logf("at most %d of %d units of fuel", s.FuelHigh, m.Info().Limits.Fuel)

@@ -46,14 +46,15 @@ const (
 	msgMemory   = "it asks for more memory than there is"
 )
 
-// shell is the rest of a command that is a shell.
+// shell is the rest of a command that is a shell. A pattern does not begin with it:
+// "sh" says the same there and is tried faster.
 const shell = `(?:[\w/]*/)?(?:ba|z|da|k|c)?sh\b`
 
 var rules = []rule{
 	// Shells for somebody else.
 	{"reverse_shell", "dev-tcp", msgShell, true, bash, []string{"/dev/tcp/", "/dev/udp/"}, re(`(?:<|>|<>|>&|&>)\s*/dev/(?:tcp|udp)/[^\s/]+/\S+`), false, nil},
 	{"reverse_shell", "netcat-exec", msgShell, true, bash, []string{"nc", "netcat"}, re(`\b(?:nc|ncat|netcat)(?:\.\w+)?\b[^\n;|]*\s(?:-\w*[ec]\s*|--exec\s+|--sh-exec\s+)\S*(?:sh|cmd)\b`), false, nil},
-	{"reverse_shell", "netcat-pipe", msgShell, true, bash, []string{"nc", "telnet"}, re(shell + `[^\n;]*\|\s*(?:nc|ncat|netcat|telnet)\b|\b(?:nc|ncat|netcat|telnet)\b[^\n;|]*\|\s*` + shell), false, nil},
+	{"reverse_shell", "netcat-pipe", msgShell, true, bash, []string{"nc", "telnet"}, re(`sh\b[^\n;]*\|\s*(?:nc|ncat|netcat|telnet)\b|\b(?:nc|ncat|netcat|telnet)\b[^\n;|]*\|\s*` + shell), false, nil},
 	{"reverse_shell", "socat", msgShell, true, bash, []string{"socat"}, re(`(?i)\bsocat\b[^\n]*\bexec:`), false, nil},
 	{"reverse_shell", "openssl", msgShell, true, bash, []string{"s_client"}, re(`sh[^\n]*\|\s*openssl\s+s_client`), false, nil},
 	{"reverse_shell", "python-dup2", msgShell, true, python, []string{"dup2"}, re(`socket[\s\S]*os\.dup2\(\s*\w+\.fileno\(\)`), false, nil},
@@ -105,7 +106,7 @@ var rules = []rule{
 
 	// Code that is not in the program.
 	{"fetches_code", "pipe", msgFetch, true, bash, []string{"curl", "wget"}, re(`\b(?:curl|wget)\b[^\n;]*\|\s*(?:sudo\s+(?:-\S+\s+)*)?(?:` + shell + `|python\d?|perl|node|ruby)\b`), false, nil},
-	{"fetches_code", "substitution", msgFetch, true, bash, []string{"curl", "wget"}, re(`(?:` + shell + `|source|eval|\.)\s+(?:-c\s+)?["']?(?:<\(|\$\(|` + "`" + `)\s*(?:curl|wget)\b`), false, nil},
+	{"fetches_code", "substitution", msgFetch, true, bash, []string{"curl", "wget"}, re(`(?:sh|source|eval|\.)\s+(?:-c\s+)?["']?(?:<\(|\$\(|` + "`" + `)\s*(?:curl|wget)\b`), false, nil},
 	{"fetches_code", "file", msgFetch, true, bash, []string{"chmod"}, re(`\b(?:curl|wget)\b[^\n]*(?:;|&&|\n)\s*chmod\s+(?:\+x|[0-7]*[1357][0-7]*)\s+\S+\s*(?:;|&&|\n)\s*(?:\./|/tmp/|/var/tmp/|/dev/shm/)`), false, nil},
 	{"fetches_code", "python", msgFetch, true, python, []string{"exec(", "eval("}, re(`\b(?:exec|eval)\(\s*(?:requests\.|urllib\.|urlopen|httpx\.|compile\(\s*(?:requests|urllib))`), false, nil},
 	{"fetches_code", "javascript", msgFetch, true, script, []string{"fetch(", "http"}, re(`\b(?:eval|new\s+Function|Function)\s*\(\s*\(?\s*await\s*\(?\s*(?:await\s+)?fetch\(`), false, nil},
@@ -115,7 +116,7 @@ var rules = []rule{
 	{"hidden_code", "javascript", msgHidden, true, script, []string{"eval", "Function"}, re(`\b(?:eval|Function)\s*\(\s*(?:atob\(|Buffer\.from\(|unescape\(|String\.fromCharCode\()`), false, nil},
 	{"hidden_code", "php", msgHidden, true, []string{"php"}, []string{"eval", "assert"}, re(`\b(?:eval|assert)\s*\(\s*(?:base64_decode|gzinflate|gzuncompress|str_rot13|hex2bin|\$_(?:GET|POST|REQUEST|COOKIE))`), false, nil},
 	{"hidden_code", "shell", msgHidden, true, bash, []string{"base64", "xxd"}, re(`\b(?:base64\s+(?:-\w*[dD]|--decode)|xxd\s+-r\b)[^\n;]*\|\s*(?:` + shell + `|python\d?|perl)`), false, nil},
-	{"hidden_code", "shell-eval", msgHidden, true, bash, []string{"base64", "xxd"}, re(`\b(?:eval|` + shell + `\s+-c)\s+["']?(?:\$\(|` + "`" + `)[^\n)]*(?:base64\s+(?:-\w*[dD]|--decode)|xxd\s+-r)`), false, nil},
+	{"hidden_code", "shell-eval", msgHidden, true, bash, []string{"base64", "xxd"}, re(`\b(?:eval|(?:ba|z|da|k|c)?sh\s+-c)\s+["']?(?:\$\(|` + "`" + `)[^\n)]*(?:base64\s+(?:-\w*[dD]|--decode)|xxd\s+-r)`), false, nil},
 	{"hidden_code", "ruby", msgHidden, true, []string{"rb"}, []string{"eval"}, re(`\beval\s*\(?\s*(?:Base64\.|\[?['"][^'"]*['"]\]?\.(?:unpack|pack))`), false, nil},
 
 	// Staying.
