@@ -1,12 +1,15 @@
 package exec
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,6 +232,60 @@ func TestDelete(t *testing.T) {
 			t.Errorf("the other file answers %d", a.status)
 		}
 	}
+}
+
+// One of several requests to delete a file deletes it, and it leaves the quota once.
+func TestDeletesAtOnce(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.QuotaFiles = 4 })
+	up := r.upload(alice, csv("a", "1"), csv("b", "1"), csv("c", "1"), csv("d", "1"))
+	r.shells.onRemove = func() error { time.Sleep(300 * time.Millisecond); return nil } // others find the file meanwhile
+	var deleted, absent atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			switch a := r.do(r.request("DELETE", alice, "/files/"+up.SessionID+"/a", nil)); a.status {
+			case 204:
+				deleted.Add(1)
+			case 404:
+				absent.Add(1)
+			default:
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	if deleted.Load() != 1 || absent.Load() != 7 {
+		t.Errorf("%d deleted it, for %d it was not there", deleted.Load(), absent.Load())
+	}
+	into[obj](t, r.send(alice, "/upload", csv("e", "1"), csv("f", "1")), 429)
+	r.upload(alice, csv("e", "1"))
+	if len(r.removals.held) != 0 {
+		t.Errorf("claims are left: %v", r.removals.held)
+	}
+}
+
+// A claim is waited for no longer than its context.
+func TestClaims(t *testing.T) {
+	var c claims
+	giveBack, err := c.take(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.take(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a claim that somebody has: %v", err)
+	}
+	other, err := c.take(ctx, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	giveBack()
+	if giveBack, err = c.take(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	giveBack()
 }
 
 // A file that a program gave an odd name is reached by its id and by its name.

@@ -120,7 +120,7 @@ func (d *door) object(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// remove answers DELETE in both spellings: 204, and 404 from then on.
+// remove answers DELETE in both spellings: 204 to one request, and 404 from then on.
 func (d *door) remove(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	p := principal(r)
@@ -130,7 +130,19 @@ func (d *door) remove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := x.Backend.Remove(ctx, x.Sandbox.Ref, e.Path); err != nil {
+	// Backends remove what is gone as well, and a file may be taken off the quota once.
+	giveBack, err := d.removals.take(ctx, x.ID+e.Path)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
+	if e, err = x.Backend.Stat(ctx, x.Sandbox.Ref, e.Path); err == nil && e.Type != backend.EntryFile {
+		err = session.ErrNotFound
+	}
+	if err == nil {
+		err = x.Backend.Remove(ctx, x.Sandbox.Ref, e.Path)
+	}
+	if err != nil {
 		return fileError(err)
 	}
 	d.quota.Remove(x.Sandbox.Metadata.Tenant, x.ID, quota.Usage{Files: 1, Bytes: e.Size})

@@ -14,7 +14,7 @@ import (
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/host/telemetry"
-	"github.com/caisson-run/caisson/plugins/exec/internal/machine"
+	"github.com/caisson-run/caisson/internal/machine"
 	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
@@ -185,6 +185,8 @@ type Interpreter struct {
 
 	queue *queue.Queue
 	quota *quota.Quota
+	// removals are of files, by session and path.
+	removals claims
 	// programs are those that call tools.
 	programs *programmatic.Registry[outcome]
 

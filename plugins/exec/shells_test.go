@@ -27,8 +27,8 @@ type shells struct {
 	about map[string]*backend.Sandbox // by session: what tests change of it
 
 	// What happens before a call is carried out.
-	onCreate, onConnect, onList, onWrite, onRead func() error
-	onRun                                        func(ctx context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error, bool)
+	onCreate, onConnect, onList, onWrite, onRead, onRemove func() error
+	onRun                                                  func(ctx context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error, bool)
 	// onOutput is called with each piece of output.
 	onOutput                func()
 	created, connects, runs atomic.Int64
@@ -145,6 +145,13 @@ func (s *shells) WriteFile(ctx context.Context, ref backend.Ref, p string, o bac
 		return backend.Entry{}, err
 	}
 	return s.Backend.WriteFile(ctx, ref, p, o, r)
+}
+
+func (s *shells) Remove(ctx context.Context, ref backend.Ref, p string) error {
+	if err := hook(s.onRemove); err != nil {
+		return err
+	}
+	return s.Backend.Remove(ctx, ref, p)
 }
 
 // change changes what is known of a session's sandbox.
