@@ -28,6 +28,18 @@ for f in mcp_list_items if_tool _1st tool get_weather _ptc_x_tool its; do $f '{"
 	if end.Status != "completed" || !slices.Equal(seen, tools) {
 		t.Errorf("Bash: %+v, tools called %q", end, seen)
 	}
+	// Names that Python or what stands in front of the program has a use for.
+	seen = nil
+	tools = []string{"__builtins__", "__name__", "__file__", "__debug__", "match", "type", "_", "job", "names", "call", "path", "function", "_body"}
+	end, _ = r.drive(alice, r.begin(alice, "py", `
+if __name__ == "__main__":
+    for f in (__builtins___tool, __name___tool, __file___tool, __debug___tool, match, type, _, job, names, call, path, function, _body):
+        await f(city="x")
+    print(len(__file__) > 0)
+    return`, tools), note)
+	if end.Status != "completed" || end.Stdout != "True\n" || !slices.Equal(seen, tools) {
+		t.Errorf("Python: %+v, tools called %q", end, seen)
+	}
 	e := into[obj](t, r.begin(alice, "bash", "true", []string{"a-b", "a.b"}), 400)
 	if m := fmt.Sprint(e["error"]); !strings.Contains(m, `"a-b"`) || !strings.Contains(m, `"a.b"`) {
 		t.Errorf("two tools of one name: %v", e)

@@ -22,6 +22,10 @@ func TestNames(t *testing.T) {
 		{"if", "if_tool", "if_tool"},
 		{"echo", "echo", "echo_tool"},
 		{"_ptc_x", "_ptc_x", "_ptc_x_tool"},
+		{"__builtins__", "__builtins___tool", "__builtins__"},
+		{"--debug--", "__debug___tool", "__debug__"},
+		{"__x", "__x", "__x"},
+		{"match", "match", "match"},
 		{"печать", "tool", "tool"},
 		{"data数据", "data", "data"},
 		{"--", "__", "__"},
@@ -94,6 +98,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func FuzzPrelude(f *testing.F) {
 	f.Add("a-b", "get.b", `{"properties":{"x":{}}}`, "print(1)")
+	f.Add("__builtins__", "--name--", "", "")
 	f.Add("class", "it's", `{"required":7,"properties":{"x":{"type":["object"]}}}`, "\xff\U0001F600")
 	f.Fuzz(func(t *testing.T, a, b, schema, code string) {
 		tools := []Tool{{Name: a, Parameters: json.RawMessage(schema)}, {Name: b}}
@@ -106,7 +111,7 @@ func FuzzPrelude(f *testing.F) {
 				t.Errorf("identifier %q", id)
 			}
 		}
-		if pythonWords[ids[0]] || shellWords[shellName(a)] {
+		if pythonWords[ids[0]] || reserved(ids[0]) || shellWords[shellName(a)] {
 			t.Errorf("%q or %q is a word of the language", ids[0], shellName(a))
 		}
 		program := Python(tools, code)

@@ -79,10 +79,16 @@ func pythonName(name string) string {
 	switch {
 	case s == "":
 		return "tool"
-	case pythonWords[s]:
+	case pythonWords[s], reserved(s):
 		return s + "_tool"
 	}
 	return s
+}
+
+// reserved reports whether Python keeps a name for itself: a function in the place of
+// __builtins__ or __name__ would break the program around it.
+func reserved(s string) bool {
+	return len(s) > 4 && strings.HasPrefix(s, "__") && strings.HasSuffix(s, "__")
 }
 
 // pythonWords are Python's keywords.
