@@ -186,8 +186,10 @@ func printed(v any) any {
 		if n, err := v.Int64(); err == nil {
 			return n
 		}
-		if n, ok := new(bignum.Int).SetString(v.String(), 10); ok && len(v) < maxWidth {
-			return n
+		if len(v) < maxWidth { // nothing meters it, and it takes the square of the length
+			if n, ok := new(bignum.Int).SetString(v.String(), 10); ok {
+				return n
+			}
 		}
 		f, err := v.Float64()
 		if err != nil {

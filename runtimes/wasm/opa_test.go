@@ -274,6 +274,27 @@ func TestRegoSprintf(t *testing.T) {
 	}
 }
 
+// Digits take time that is proportional to their number. Many are given forty times as
+// much for each of them as few, since the machine may be busy.
+func TestRegoSprintfOfManyDigits(t *testing.T) {
+	cost := func(digits int) time.Duration {
+		args := []any{"%v", []any{json.Number(strings.Repeat("7", digits))}}
+		least := time.Hour
+		for range 3 {
+			began := time.Now()
+			if _, err := regoSprintf(args); err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	const few, times = 4000, 250
+	if small, large := cost(few), cost(few*times); large > 40*times*small {
+		t.Errorf("%d digits take %v, %d times as many %v", few, small, times, large)
+	}
+}
+
 func TestRegoCallsHardlyAllocate(t *testing.T) {
 	m := mustLoad(t, regoSpec(t, ""), fuelStop{})
 	r := request()
