@@ -28,18 +28,19 @@ var layout = []floor{
 	{path: "sdk/language", may: []string{"sdk", "sdk/guest"}},
 	{path: "sdk/netguard"},
 	{path: "internal/pluginwire"},
+	{path: "internal/machine"},
 	{path: "sdk/backend", may: []string{"sdk", "internal/pluginwire"}},
 
 	{path: "runtimes", may: contracts},
 	{path: "runtimes/wasm", may: append([]string{"runtimes"}, contracts...)},
 	{path: "runtimes/process", may: append([]string{"runtimes", "internal/pluginwire"}, contracts...)},
 	{path: "host", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process"}, contracts...)},
-	{path: "plugins/exec", may: append([]string{"host"}, contracts...)},
+	{path: "plugins/exec", may: append([]string{"host", "internal/machine"}, contracts...)},
 	{path: "host/cmd", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process", "host", "plugins/exec"}, contracts...)},
 
 	// Backends run in processes of their own and know nothing of the host.
 	{path: "plugins", may: []string{"sdk/backend", "sdk/netguard", "plugins/internal"}},
-	{path: "plugins/wasm", may: []string{"sdk/backend", "runtimes/wasm"}},
+	{path: "plugins/wasm", may: []string{"sdk/backend", "runtimes/wasm", "internal/machine"}},
 	// What backends of one kind share.
 	{path: "plugins/internal", may: []string{"sdk/backend", "sdk/netguard"}},
 	// What their tests share, which may reach up as tests may.

@@ -84,12 +84,14 @@ func open(_ context.Context, log hclog.Logger) (backend.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	r := findRoom()
+	cfg.MaxCalling, cfg.CallingBytes = r.calling, r.callingBytes
 	engine, err := interp.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	b, err := embedded.New(embedded.Options{
-		Version: version, Dir: dir, Engine: engine, Quota: limits(), Log: log,
+		Version: version, Dir: dir, Engine: engine, Quota: r.quota, Log: log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close(context.Background()))

@@ -85,7 +85,7 @@ type Engine struct {
 	host     machine.Host
 	compiler *compiler // nil if interpreters are compiled here
 	slots    *semaphore.Weighted
-	memory   *semaphore.Weighted // nil without a budget
+	calling  *calling
 
 	loads map[string]*load // by pack; fixed after New
 
@@ -110,22 +110,19 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Packs == nil {
 		return nil, errors.New("interp: Config.Packs is nil")
 	}
-	if cfg.MaxRunning < 0 || cfg.MemoryBudgetBytes < 0 {
-		return nil, errors.New("interp: Config.MaxRunning and MemoryBudgetBytes must not be negative")
+	if cfg.MaxRunning < 0 || cfg.MaxCalling < 0 || cfg.CallingBytes < 0 {
+		return nil, errors.New("interp: Config.MaxRunning, MaxCalling and CallingBytes must not be negative")
 	}
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = DefaultMaxRunning()
 	}
-	e := &Engine{cfg: cfg, compiler: newCompiler(cfg), slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), loads: map[string]*load{}}
+	e := &Engine{cfg: cfg, compiler: newCompiler(cfg), slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), calling: newCalling(cfg), loads: map[string]*load{}}
 	parked := cfg.Parked
 	if parked == 0 {
 		parked = runtime.GOMAXPROCS(0)
 	}
 	e.host = machine.Host{
 		Regions: region.NewPool(cfg.MaxRunning), Cache: codecache.Cache{Dir: cfg.CacheDir}, Parked: max(parked, 0), Idle: cfg.Idle,
-	}
-	if cfg.MemoryBudgetBytes > 0 {
-		e.memory = semaphore.NewWeighted(cfg.MemoryBudgetBytes)
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	for pack := range build {
@@ -213,7 +210,7 @@ func (e *Engine) CacheErr() error {
 // that the program did not start; it wraps one of the package's errors or is
 // the host's fault. Otherwise the Result says how the program ended.
 //
-// Run waits for a slot and for memory as long as ctx allows. Compiling the
+// Run waits for a slot as long as ctx allows. Compiling the
 // interpreter on first use also counts against ctx: call Prepare before.
 func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 	if len(p.Argv) == 0 {
@@ -232,11 +229,15 @@ func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	release, err := e.admit(ctx, p)
+	release, err := e.calling.begin(p)
 	if err != nil {
 		return Result{}, err
 	}
 	defer release()
+	since := time.Now()
+	if err := e.acquireSlot(ctx); err != nil {
+		return Result{}, fmt.Errorf("%w: waited %v: %w", ErrBusy, time.Since(since).Round(time.Millisecond), err)
+	}
 	// A run that waits for what it has called outside keeps its memory, and lets
 	// others compute.
 	p.Place = guest.NewPlace(e.acquireSlot, func() { e.slots.Release(1) })
@@ -260,44 +261,10 @@ func (e *Engine) begin() error {
 	return nil
 }
 
-// admit waits for a slot and for the program's memory. release gives back the memory;
-// the slot is the caller's.
-func (e *Engine) admit(ctx context.Context, p Program) (release func(), err error) {
-	need := guest.MemoryLimit(p)
-	if e.memory != nil && need > e.cfg.MemoryBudgetBytes {
-		return nil, fmt.Errorf("%w: MemoryBytes: %d is more than this process may use, %d", ErrBadProgram, need, e.cfg.MemoryBudgetBytes)
-	}
-	since := time.Now()
-	busy := func() error {
-		return fmt.Errorf("%w: waited %v: %w", ErrBusy, time.Since(since).Round(time.Millisecond), context.Cause(ctx))
-	}
-	if e.slots.Acquire(ctx, 1) != nil {
-		return nil, busy()
-	}
-	if e.memory != nil && e.memory.Acquire(ctx, need) != nil {
-		e.slots.Release(1)
-		return nil, busy()
-	}
-	if ctx.Err() != nil { // Acquire may succeed with an ended context
-		err = busy()
-	}
-	release = func() {
-		if e.memory != nil {
-			e.memory.Release(need)
-		}
-	}
-	if err != nil {
-		release()
-		e.slots.Release(1)
-		return nil, err
-	}
-	return release, nil
-}
-
 // acquireSlot waits for a slot.
 func (e *Engine) acquireSlot(ctx context.Context) error {
-	if err := e.slots.Acquire(ctx, 1); err != nil {
-		return err
+	if e.slots.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
 	}
 	if ctx.Err() != nil { // Acquire may succeed with an ended context
 		e.slots.Release(1)

@@ -47,9 +47,9 @@ func (e *Engine) newShell() (interpreter, error) {
 }
 
 // runWithin runs a program that a script asks for. It has the script's slot: asking
-// for one more while holding one is how all of them would wait for each other. Of
-// the memory it takes its own part, or does without waiting fail. The script is
-// counted as a run, and sees the errors.
+// for one more while holding one is how all of them would wait for each other. Beside
+// other programs that may make calls it counts as one more. The script is counted as a
+// run, and sees the errors.
 func (e *Engine) runWithin(ctx context.Context, p guest.Program) (guest.Result, error) {
 	c, err := lookup(p.Argv[0])
 	if err != nil || c.pack == shellPack {
@@ -63,13 +63,11 @@ func (e *Engine) runWithin(ctx context.Context, p guest.Program) (guest.Result, 
 	if err != nil {
 		return guest.Result{}, errors.New("the interpreter cannot be started")
 	}
-	need := guest.MemoryLimit(p)
-	if e.memory != nil {
-		if !e.memory.TryAcquire(need) {
-			return guest.Result{}, errors.New("cannot allocate memory")
-		}
-		defer e.memory.Release(need)
+	release, err := e.calling.begin(p)
+	if err != nil {
+		return guest.Result{}, errors.New("cannot allocate memory")
 	}
+	defer release()
 	if err := p.Place.Enter(ctx); err != nil { // the script may have given it up
 		return guest.Result{}, err
 	}

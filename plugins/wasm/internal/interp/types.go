@@ -52,8 +52,8 @@ var (
 	// ErrMissingPack: the interpreter exists but its file is not installed or
 	// not the pinned one. The wrapping error has the command that adds it.
 	ErrMissingPack = errors.New("interpreter pack missing")
-	// ErrBusy: the context ended while the run waited for a slot or for
-	// memory.
+	// ErrBusy: the context ended while the run waited for a slot, or too many programs
+	// live that may make calls.
 	ErrBusy = errors.New("no free slot")
 	// ErrPreparing: the interpreter is being compiled, which takes long the first
 	// time. A later try will find it ready.
@@ -102,9 +102,11 @@ type Config struct {
 	// PrepareWait bounds how long Prepare waits for an interpreter that is being
 	// compiled. 0 means 20 seconds.
 	PrepareWait time.Duration
-	// MemoryBudgetBytes bounds the sum of the memory limits of the programs
-	// that run at once; further ones wait. 0 means no bound.
-	MemoryBudgetBytes int64
+	// MaxCalling bounds the programs that may make calls (Program.Control) and have not
+	// ended, CallingBytes the sum of their memory limits: while they wait they have no
+	// slot, and keep their memory and files. Further ones are refused. 0 means no bound.
+	MaxCalling   int
+	CallingBytes int64
 }
 
 // Language is one language of the engine and whether it can run.
