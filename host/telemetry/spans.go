@@ -33,6 +33,19 @@ var phases = []Phase{
 	PhaseAdmission, PhasePolicy, PhaseReserve, PhaseStarted, PhaseDebit, PhaseQueue, PhaseSession, PhaseRun,
 }
 
+// SpansSent is told of spans that a collector was sent, and of those that it did not
+// take.
+func (t *Telemetry) SpansSent(n int, err error) {
+	if t == nil {
+		return
+	}
+	result := "sent"
+	if err != nil {
+		result = "failed"
+	}
+	t.exported.WithLabelValues(result).Add(float64(n))
+}
+
 // Span is one span, or none. The zero value is none.
 type Span struct {
 	span  trace.Span

@@ -41,6 +41,7 @@ type Telemetry struct {
 	requests *requestMetrics
 	runs     *runMetrics
 	plugins  *pluginMetrics
+	exported *prometheus.CounterVec
 	sources  *sources
 	events   events
 }
@@ -59,6 +60,7 @@ func New(o Options) *Telemetry {
 	if o.Runtime {
 		t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
+	t.exported = t.counter("caisson_spans_total", "Spans that were sent to the collector, or failed to be and are lost.", "result")
 	t.gauge("caisson_build_info", "1, with the version that runs.", "version").WithLabelValues(o.Version).Set(1)
 	return t
 }

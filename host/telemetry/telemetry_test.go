@@ -39,6 +39,8 @@ func all(t *Telemetry) {
 	t.PolicyAsked("p", "deny", PolicyAllow, time.Microsecond)
 	t.Reconfigured(nil)
 	t.Reconfigured(errors.New("no"))
+	t.SpansSent(2, nil)
+	t.SpansSent(1, errors.New("no"))
 }
 
 // full has sources too.

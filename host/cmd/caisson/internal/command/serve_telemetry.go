@@ -17,7 +17,9 @@ const flushTimeout = 5 * time.Second
 // sent yet.
 func (a *app) measure(ctx context.Context, s settings, log hclog.Logger) (t *telemetry.Telemetry, flush func(), err error) {
 	o := telemetry.Options{Runtime: true, Version: version(), TrustParent: s.Telemetry.TrustTraceparent}
-	provider, err := tracing.Open(ctx, a.LookupEnv, version(), log.Named("tracing"))
+	var tel *telemetry.Telemetry // makes the spans, and so is there before any is sent
+	sent := func(spans int, err error) { tel.SpansSent(spans, err) }
+	provider, err := tracing.Open(ctx, a.LookupEnv, version(), log.Named("tracing"), sent)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -26,7 +28,8 @@ func (a *app) measure(ctx context.Context, s settings, log hclog.Logger) (t *tel
 	}
 	o.Tracing = provider
 	log.Info("spans are sent as the variables of OpenTelemetry say")
-	return telemetry.New(o), func() {
+	tel = telemetry.New(o)
+	return tel, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.opentelemetry.io/otel/attribute"
@@ -33,8 +34,9 @@ const serviceName = "caisson"
 // Open returns a provider of tracers that sends to a collector over OTLP, or nil
 // where the variables do not ask for one: OTEL_TRACES_EXPORTER is otlp, or one of the
 // endpoints is set and it is not none. The caller shuts it down. Nothing is connected
-// to yet, so a collector that is not there is a line in the log and no error.
-func Open(ctx context.Context, lookup func(string) (string, bool), version string, log hclog.Logger) (*trace.TracerProvider, error) {
+// to yet, so a collector that is not there is a line in the log and no error. sent is
+// told of every batch: of how many spans, and why they are lost if they are.
+func Open(ctx context.Context, lookup func(string) (string, bool), version string, log hclog.Logger, sent func(spans int, err error)) (*trace.TracerProvider, error) {
 	get := func(names ...string) string {
 		for _, n := range names {
 			if v, _ := lookup(n); strings.TrimSpace(v) != "" {
@@ -73,18 +75,38 @@ func Open(ctx context.Context, lookup func(string) (string, bool), version strin
 	if err != nil {
 		log.Warn("a part of OTEL_RESOURCE_ATTRIBUTES was not understood", "error", err)
 	}
-	return trace.NewTracerProvider(trace.WithBatcher(quiet{exp, log}), trace.WithResource(res)), nil
+	return trace.NewTracerProvider(trace.WithBatcher(&observed{SpanExporter: exp, log: log, sent: sent, now: time.Now}), trace.WithResource(res)), nil
 }
 
-// quiet logs what an exporter would tell a global handler.
-type quiet struct {
+// observed says how it goes with an exporter, which else would tell a global handler.
+type observed struct {
 	trace.SpanExporter
-	log hclog.Logger
+	log  hclog.Logger
+	sent func(spans int, err error)
+	now  func() time.Time
+
+	// ExportSpans, which alone uses these, is never called while it runs.
+	failing bool
+	lost    int // since it was last told
+	told    time.Time
 }
 
-func (q quiet) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
-	if err := q.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		q.log.Debug("spans could not be sent", "spans", len(spans), "error", err)
+// tellEvery is the time between two lines about a collector that takes nothing.
+const tellEvery = time.Minute
+
+func (o *observed) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	err := o.SpanExporter.ExportSpans(ctx, spans)
+	o.sent(len(spans), err)
+	switch {
+	case err != nil:
+		o.lost += len(spans)
+		if now := o.now(); !o.failing || now.Sub(o.told) >= tellEvery {
+			o.log.Warn("spans could not be sent and are lost", "spans", o.lost, "error", err)
+			o.failing, o.lost, o.told = true, 0, now
+		}
+	case o.failing:
+		o.log.Info("spans are sent again", "lost", o.lost)
+		o.failing, o.lost = false, 0
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package tracing
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
 )
 
@@ -26,7 +29,7 @@ func TestOff(t *testing.T) {
 		"none":     {envExporter: "none", envEndpoint: "http://127.0.0.1:1"},
 		"blank":    {envEndpoint: " "},
 	} {
-		if p, err := Open(t.Context(), lookup(env), "v", hclog.NewNullLogger()); p != nil || err != nil {
+		if p, err := Open(t.Context(), lookup(env), "v", hclog.NewNullLogger(), nil); p != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
@@ -37,7 +40,7 @@ func TestRefused(t *testing.T) {
 		envExporter: {envExporter: "jaeger"},
 		envProtocol: {envExporter: "otlp", envProtocol: "http/json"},
 	} {
-		if _, err := Open(t.Context(), lookup(env), "v", hclog.NewNullLogger()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), lookup(env), "v", hclog.NewNullLogger(), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", env, err)
 		}
 	}
@@ -45,7 +48,7 @@ func TestRefused(t *testing.T) {
 
 // What is made arrives at a collector, over HTTP as the variables say.
 func TestSends(t *testing.T) {
-	got := make(chan string, 10)
+	got, counted := make(chan string, 10), make(chan string, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		got <- r.URL.Path + " " + r.Header.Get("X-Auth") + " " + string(b)
@@ -55,7 +58,7 @@ func TestSends(t *testing.T) {
 	t.Setenv(envEndpoint, s.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "X-Auth=yes")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
-	p, err := Open(t.Context(), lookup(map[string]string{envEndpoint: s.URL}), "v9", hclog.NewNullLogger())
+	p, err := Open(t.Context(), lookup(map[string]string{envEndpoint: s.URL}), "v9", hclog.NewNullLogger(), func(n int, err error) { counted <- fmt.Sprint(n, err) })
 	if err != nil || p == nil {
 		t.Fatal(p, err)
 	}
@@ -72,14 +75,25 @@ func TestSends(t *testing.T) {
 			t.Errorf("what was sent lacks %q", want)
 		}
 	}
+	if n := <-counted; n != "1 <nil>" {
+		t.Errorf("told of %s", n)
+	}
 }
 
-// A collector that is not there stops nothing.
+// A collector that is not there stops nothing, and is told of.
 func TestNobodyListens(t *testing.T) {
 	for _, protocol := range []string{"http/protobuf", "grpc"} {
 		t.Setenv(envEndpoint, "http://127.0.0.1:1")
 		t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
-		p, err := Open(t.Context(), lookup(map[string]string{envEndpoint: "http://127.0.0.1:1", envProtocol: protocol}), "v", hclog.NewNullLogger())
+		var lost int
+		var out strings.Builder
+		log := hclog.New(&hclog.LoggerOptions{Output: &out})
+		env := map[string]string{envEndpoint: "http://127.0.0.1:1", envProtocol: protocol}
+		p, err := Open(t.Context(), lookup(env), "v", log, func(n int, err error) {
+			if err != nil {
+				lost += n
+			}
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,5 +102,47 @@ func TestNobodyListens(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		_ = p.Shutdown(ctx)
 		cancel()
+		if lost != 1 || !strings.Contains(out.String(), "[WARN]") || !strings.Contains(out.String(), "spans=1") {
+			t.Errorf("%s: told of %d lost spans, logged %q", protocol, lost, &out)
+		}
+	}
+}
+
+// broken takes nothing.
+type broken struct {
+	trace.SpanExporter
+	err error
+}
+
+func (b *broken) ExportSpans(context.Context, []trace.ReadOnlySpan) error { return b.err }
+
+// A collector that stays away is told of once a minute, with how much was lost.
+func TestLossesAreToldInMeasure(t *testing.T) {
+	var out strings.Builder
+	now := time.Unix(0, 0)
+	to := &broken{err: errors.New("refused")}
+	o := &observed{
+		SpanExporter: to, log: hclog.New(&hclog.LoggerOptions{Output: &out, DisableTime: true}),
+		sent: func(int, error) {}, now: func() time.Time { return now },
+	}
+	for range 125 { // seconds
+		if err := o.ExportSpans(t.Context(), make([]trace.ReadOnlySpan, 2)); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Second)
+	}
+	to.err = nil
+	for range 3 {
+		_ = o.ExportSpans(t.Context(), make([]trace.ReadOnlySpan, 2))
+	}
+	to.err = errors.New("refused")
+	_ = o.ExportSpans(t.Context(), make([]trace.ReadOnlySpan, 2))
+	const want = "[WARN]  spans could not be sent and are lost: spans=2 error=refused\n" +
+		"[WARN]  spans could not be sent and are lost: spans=120 error=refused\n" +
+		"[WARN]  spans could not be sent and are lost: spans=120 error=refused\n" +
+		"[INFO]  spans are sent again: lost=8\n" +
+		"[WARN]  spans could not be sent and are lost: spans=2 error=refused\n"
+	if out.String() != want {
+		t.Errorf("logged\n%swant\n%s", &out, want)
 	}
 }
