@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -31,14 +32,29 @@ const (
 // conventionOPA is how a host and a module made by "opa build -t wasm" talk. Nothing
 // outlives an evaluation: its heap begins at the same place each time.
 type conventionOPA struct {
-	bundle bundle
+	bundle bundle // without the module
+	// text is the document "data" as JSON, for all instances. The first makes it.
+	once sync.Once
+	text []byte
+	err  error
 }
 
 func (c *conventionOPA) unpack(data []byte) (_ []byte, err error) {
 	if c.bundle, err = unpackBundle(data); err != nil {
 		return nil, err
 	}
-	return adoptMemory(c.bundle.module)
+	module := c.bundle.module
+	c.bundle.module = nil
+	return adoptMemory(module)
+}
+
+// document is what the policy sees as data, as JSON. config is the same each time.
+func (c *conventionOPA) document(config []byte) ([]byte, error) {
+	c.once.Do(func() {
+		c.text, c.err = c.bundle.document(config)
+		c.bundle.data = nil
+	})
+	return c.text, c.err
 }
 
 func (*conventionOPA) grants(_ *Spec, im moduleImport) error {
@@ -138,7 +154,7 @@ func (p *portOPA) open(ctx context.Context, in *instance) error {
 
 // load places the document "data", for good.
 func (p *portOPA) load(ctx context.Context, in *instance, heap api.Function) error {
-	text, err := in.m.convention.(*conventionOPA).bundle.document(in.m.spec.Config)
+	text, err := in.m.convention.(*conventionOPA).document(in.m.spec.Config)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}

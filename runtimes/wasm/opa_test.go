@@ -274,6 +274,25 @@ func TestRegoSprintf(t *testing.T) {
 	}
 }
 
+// Instances share one document, and nothing else of the bundle is kept.
+func TestRegoKeepsOneDocument(t *testing.T) {
+	spec := regoSpec(t, `{"denied":["php"]}`)
+	spec.Limits.Instances = 3
+	m := mustLoad(t, spec, fuelStop{})
+	c := m.convention.(*conventionOPA)
+	if c.bundle.module != nil || c.bundle.data != nil {
+		t.Errorf("%d bytes of the module are kept, and %d members of its data", len(c.bundle.module), len(c.bundle.data))
+	}
+	first, err := c.document(spec.Config)
+	again, err2 := c.document(spec.Config)
+	if err != nil || err2 != nil || len(first) == 0 || &first[0] != &again[0] {
+		t.Errorf("%s, then %s: %v %v", first, again, err, err2)
+	}
+	if want := `{"config":{"denied":["php"]},"quiet":{"bytes":1000}}`; string(first) != want {
+		t.Errorf("%s, want %s", first, want)
+	}
+}
+
 // Digits take time that is proportional to their number. Many are given forty times as
 // much for each of them as few, since the machine may be busy.
 func TestRegoSprintfOfManyDigits(t *testing.T) {
