@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 // Rows of the wire's edge cases about what programs are and see.
@@ -120,6 +122,7 @@ func TestProgramsInPython(t *testing.T) {
 		{"dataclass, pickle", "import dataclasses, pickle\n@dataclasses.dataclass\nclass A:\n    x: int = 1\nprint(pickle.loads(pickle.dumps(A(2))))", "A(x=2)\n", ""},
 		{"nothing of ours in the names", "print([n for n in dir() if not n.startswith('__')])", "['ToolExecutionError', 'asyncio', 'f', 'json']\n", ""},
 		{"a task group", "import asyncio\na, b = await asyncio.gather(f(city='a'), asyncio.sleep(0.01, 'b'))\nprint(a['city'], b)", "a b\n", ""},
+		{"an input beyond the bound", "try:\n    await f(city='x' * (5 << 20))\nexcept ToolExecutionError as e:\n    print(e)", fmt.Sprintf("the input of a tool has more than %d bytes\n", control.MaxValue), ""},
 		{"a timeout", "import asyncio\ntry:\n    await asyncio.wait_for(asyncio.sleep(9), 0.01)\nexcept asyncio.TimeoutError:\n    print((await f(city='x'))['city'])", "x\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

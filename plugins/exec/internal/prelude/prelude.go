@@ -10,11 +10,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 // Tool is one that a program may call.
 type Tool struct {
-	// Name is the tool's own: 1 to MaxName bytes of UTF-8.
+	// Name is the tool's own: 1 to control.MaxName bytes of UTF-8.
 	Name string
 	// Description is for people who read the program; it may be empty.
 	Description string
@@ -22,10 +24,6 @@ type Tool struct {
 	// good as none.
 	Parameters json.RawMessage
 }
-
-// MaxName is the longest name of a tool in bytes, and also of an input's member that
-// becomes a parameter.
-const MaxName = 256
 
 // CollisionError: two tools would have the same name in the program.
 type CollisionError struct {
@@ -120,7 +118,7 @@ func parameters(schema json.RawMessage) []parameter {
 			return nil
 		}
 		name, _ := t.(string)
-		if name == "" || len(name) > MaxName || seen[name] {
+		if name == "" || len(name) > control.MaxName || seen[name] {
 			continue
 		}
 		seen[name] = true

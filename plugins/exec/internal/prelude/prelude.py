@@ -21,8 +21,7 @@ class ToolExecutionError(RuntimeError):
 
 
 ToolExecutionError.__module__ = "__main__"
-most_open = 100
-most_bytes = 5 << 20
+most_open, most_bytes = job["open"], job["bytes"]
 
 
 def encode(frame):

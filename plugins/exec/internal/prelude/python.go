@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
 //go:embed prelude.py
@@ -24,7 +26,10 @@ func Python(tools []Tool, code string) []byte {
 	job := struct {
 		Code  string     `json:"code"`
 		Tools []function `json:"tools"`
-	}{Code: code, Tools: []function{}}
+		// Open is how many calls may be open at once, Bytes what one input may have.
+		Open  int `json:"open"`
+		Bytes int `json:"bytes"`
+	}{Code: code, Tools: []function{}, Open: control.MaxOpen, Bytes: control.MaxValue}
 	ids := numbered(tools, pythonName)
 	for i, t := range tools {
 		job.Tools = append(job.Tools, function{
@@ -33,7 +38,7 @@ func Python(tools []Tool, code string) []byte {
 	}
 	text, err := json.Marshal(job)
 	if err != nil {
-		panic(err) // strings and booleans only
+		panic(err) // strings, numbers and booleans only
 	}
 	return []byte("exec(compile(" + literal(pythonText) + `, "<tools>", "exec"), {"job": ` + literal(ascii(string(text))) + "})\n")
 }
