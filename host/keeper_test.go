@@ -55,7 +55,7 @@ func (k keeper) Get(_ context.Context, ref backend.Ref) (backend.Sandbox, error)
 	if err == nil {
 		err = json.Unmarshal(b, &sb)
 	}
-	if errors.Is(err, os.ErrNotExist) || err == nil && !slices.Contains(k.script.StateSchema, sb.StateSchema) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && !k.script.ShowsAll && !slices.Contains(k.script.StateSchema, sb.StateSchema) {
 		gone := backend.Errorf(backend.KindNotFound, "Get", "no such sandbox")
 		gone.Subject, gone.Plane = backend.SubjectSandbox, backend.PlaneControl
 		return backend.Sandbox{}, gone

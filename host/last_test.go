@@ -140,3 +140,57 @@ func TestSessionsKeepTheirSandboxes(t *testing.T) {
 		t.Errorf("a session that was made anew ran where it printed %q", got)
 	}
 }
+
+// After a restart the installed version is alone. What it does not serve it neither
+// takes over nor sweeps, also where it shows it, and the version before is there for it
+// again once it has served again.
+func TestRestartLeavesAloneWhatIsNotServed(t *testing.T) {
+	for _, shows := range []bool{false, true} {
+		k := openKeepers(t)
+		runIn(t, k.managed(), "chat")
+		runIn(t, k.managed(), "used")
+		before, err := k.managed().Bound(t.Context(), "chat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.h.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		k.install("fake", strings.NewReplacer("1.2.3", "2.0.0", `["7"]`, `["8"]`).Replace(withCaps(fakeManifest)), nil, 0)
+		k.instruct(script{Name: "fake", Version: "2.0.0", StateSchema: []string{"8"}, Capabilities: keeperCaps, Keeps: true, ShowsAll: shows})
+		o := k.options()
+		o.Sessions.Grace = time.Nanosecond
+		k.h = k.openWith(o)
+		for range 3 {
+			r, err := k.h.Sweep(t.Context())
+			if err != nil || r.Sandboxes.Reaped+r.Sandboxes.Adopted+r.Sessions.Ended != 0 {
+				t.Errorf("the sweep did %+v, %v", r, err)
+			}
+		}
+		if got, err := k.h.AllSessions(t.Context()); err != nil || len(got) != 0 {
+			t.Errorf("it shows %+v, %v", got, err)
+		}
+		if shows {
+			continue
+		}
+		for _, id := range []string{"young", "used"} {
+			if got := runIn(t, k.managed(), id); got != "2.0.0: " {
+				t.Errorf("%s ran where it printed %q", id, got)
+			}
+		}
+
+		// An operator brings the version before back for what it has.
+		k.instruct(script{})
+		swap(t, k.h, SwapOptions{Dir: k.next("1.2.3", "7"), Watch: -1}, SwapDone)
+		swap(t, k.h, SwapOptions{Dir: k.next("2.0.0", "8"), Watch: -1}, SwapDone)
+		for id, want := range map[string]string{"chat": "1.2.3: ", "young": "2.0.0: "} {
+			if got := runIn(t, k.managed(), id); got != want {
+				t.Errorf("%s ran where it printed %q, want %q", id, got, want)
+			}
+		}
+		if after, err := k.managed().Bound(t.Context(), "chat"); err != nil || after != before {
+			t.Errorf("the session has sandbox %q, had %q: %v", after, before, err)
+		}
+	}
+}

@@ -49,6 +49,7 @@ type script struct {
 	NoSandbox    string               `json:"no_sandbox,omitempty"` // what Probe says is wrong
 	Broken       bool                 `json:"broken,omitempty"`     // Get fails
 	Keeps        bool                 `json:"keeps,omitempty"`      // it is a keeper
+	ShowsAll     bool                 `json:"shows_all,omitempty"`  // also what it does not serve
 }
 
 func newPlugin(dir string) (backend.Backend, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -168,15 +169,21 @@ func (r *routed) Create(ctx context.Context, spec backend.CreateSpec) (backend.S
 	return sb, err
 }
 
-// List joins what every version lists of what is its own.
+// List joins what every version lists of what is its own. What a version says it keeps
+// in a state that it does not serve is left alone: nobody may take it for theirs, or
+// sweep it.
 func (r *routed) List(ctx context.Context, f backend.ListFilter) ([]backend.Sandbox, error) {
 	serves, err := r.live(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, err := serves.List(ctx, f)
-	if err != nil || len(r.stays) == 0 && r.self == nil {
-		return all, err
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(sb backend.Sandbox) bool { return !r.now.reads(r.now.schemaOf(sb)) })
+	if len(r.stays) == 0 {
+		return all, nil
 	}
 	kept, err := r.listStays(ctx, f)
 	if err != nil {
@@ -187,7 +194,7 @@ func (r *routed) List(ctx context.Context, f backend.ListFilter) ([]backend.Sand
 		theirs[sb.Ref] = true
 	}
 	for _, sb := range all {
-		if !theirs[sb.Ref] && r.now.reads(r.now.schemaOf(sb)) {
+		if !theirs[sb.Ref] {
 			kept = append(kept, sb)
 		}
 	}

@@ -226,13 +226,14 @@ func (l *line) outlive(ctx context.Context, p *program) {
 	if s == nil {
 		return
 	}
-	wait := time.NewTimer(0)
+	wait, pause := time.NewTimer(0), time.Duration(0)
 	defer wait.Stop()
 	for needed := true; needed; {
 		select {
 		case <-wait.C:
 			needed = l.needs(ctx, s)
-			wait.Reset(stayPoll)
+			pause = min(max(2*pause, minStayPoll), maxStayPoll)
+			wait.Reset(pause)
 		case <-s.kick:
 			needed = l.needs(ctx, s)
 		case <-l.closing:

@@ -14,8 +14,11 @@ const (
 	// readyPoll is how often it is asked meanwhile.
 	fitTimeout = 2 * time.Minute
 	readyPoll  = 100 * time.Millisecond
-	// stayPoll is how often a version that stays is asked for its sandboxes.
-	stayPoll = 5 * time.Second
+	// minStayPoll is how soon a version that stays is asked for its sandboxes again,
+	// and maxStayPoll what that grows to: what is deleted through this host is noticed
+	// at once, and the rest may be there for days.
+	minStayPoll = 5 * time.Second
+	maxStayPoll = time.Minute
 	// readyTimeout bounds a readiness check.
 	readyTimeout = 5 * time.Second
 	// listTimeout bounds the first question to a language table.
