@@ -151,11 +151,10 @@ func TestTokenHandedBack(t *testing.T) {
 		} else {
 			remotetest.Kind(t, "Stat without a token", stat(), backend.KindAuthentication, false)
 		}
-		if _, err := r.ConnectToken(t.Context(), sb.Ref, "not_this_one"); err == nil {
-			err = stat()
-			remotetest.Kind(t, "Stat with a wrong token", err, backend.KindAuthentication, false)
-		} else {
-			remotetest.Kind(t, "ConnectToken with a wrong token", err, backend.KindAuthentication, false)
+		_, err := r.ConnectToken(t.Context(), sb.Ref, "not_this_one")
+		remotetest.Kind(t, "ConnectToken with a wrong token", err, backend.KindAuthentication, false)
+		if left, _ := filepath.Glob(filepath.Join(r.Plugin.Dir, "sandboxes", "*", "*")); len(left) > 0 {
+			t.Errorf("a wrong token was recorded: %q", left)
 		}
 		got, err := r.ConnectToken(t.Context(), sb.Ref, sb.Token)
 		if err != nil || got.Token != sb.Token {
@@ -168,6 +167,16 @@ func TestTokenHandedBack(t *testing.T) {
 		if err := stat(); err != nil {
 			t.Errorf("with the token back, after a restart: %v", err)
 		}
+	}
+	// A wrong one does not take the place of the right one, here or in the record.
+	for range 2 {
+		if got, err := r.ConnectToken(t.Context(), sb.Ref, "not_this_one"); err != nil || got.Token != sb.Token {
+			t.Errorf("with a wrong token beside the right one: token %q, %v", got.Token, err)
+		}
+		if err := stat(); err != nil {
+			t.Errorf("after a wrong token: %v", err)
+		}
+		r.Restart()
 	}
 	// What a version of the provider tells when it is connected to comes before it.
 	r.Script.Add(remotetest.At("POST", "/sandboxes/"+sb.ID+"/connect", envdfake.Fault{

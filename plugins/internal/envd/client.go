@@ -224,11 +224,28 @@ func (c *Client) locate(ctx context.Context, op, id string) (changed bool, err e
 // says so as KindUnavailable, or as KindAuthentication where its token is refused;
 // neither says anything about the sandbox.
 func (c *Client) Ready(ctx context.Context, id string) error {
-	const op = "Connect"
-	b, err := c.box(ctx, op, id)
+	b, err := c.box(ctx, "Connect", id)
 	if err != nil {
 		return err
 	}
+	return c.answers(ctx, b)
+}
+
+// Prove is Ready with members of the endpoint that may be wrong. They are remembered, as
+// Bind would, when the daemon has answered.
+func (c *Client) Prove(ctx context.Context, id string, e Endpoint) error {
+	b, err := c.box(ctx, "Connect", id)
+	if err != nil {
+		return err
+	}
+	if err := c.answers(ctx, c.newBox(id, b.endpoint.merge(e))); err != nil {
+		return err
+	}
+	return c.Bind(id, e)
+}
+
+// answers is Ready for a box that is known.
+func (c *Client) answers(ctx context.Context, b *box) error {
 	var last error
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		if last = c.health(ctx, b); last == nil || backend.KindOf(last) == backend.KindAuthentication {
@@ -236,8 +253,7 @@ func (c *Client) Ready(ctx context.Context, id string) error {
 		}
 		select {
 		case <-ctx.Done():
-			e := c.fail(op, backend.KindUnavailable, "the daemon in the sandbox does not answer; is it part of the template? last: %w", last)
-			return e
+			return c.fail("Connect", backend.KindUnavailable, "the daemon in the sandbox does not answer; is it part of the template? last: %w", last)
 		case <-time.After(wait):
 			c.Refresh()
 		}

@@ -179,7 +179,7 @@ func (b *Backend) DialPort(ctx context.Context, ref backend.Ref, port int) (net.
 	// A sandbox that another process made is known without the token for its ports;
 	// connecting to a running one only moves its end away.
 	if e, _ := c.data.Endpoint(ref.ID); e.TrafficToken == "" && !c.traits.TokenOnce {
-		if _, err := c.wake(ctx, op, ref.ID, false); err != nil {
+		if _, err := c.wake(ctx, op, ref.ID, "", false); err != nil {
 			return nil, err
 		}
 	}

@@ -23,17 +23,33 @@ func (b *Backend) ConnectToken(ctx context.Context, ref backend.Ref, token strin
 	return b.connect(ctx, ref, token)
 }
 
-// handBack makes a token known that was told once, here and in the record of the
-// sandbox, which is known to be this config's. Without one nothing changes.
-func (c *config) handBack(op, id, token string) error {
+// handBack takes back a token that was told once, of a running sandbox that is known to
+// be this config's. One that is not known here is not believed before the daemon has
+// answered to it; proven says that it has. A wrong one does not take the place of what is
+// known.
+func (c *config) handBack(ctx context.Context, op, id, token string) (proven bool, err error) {
 	if token == "" {
-		return nil
+		return false, nil
 	}
-	if e, _ := c.data.Endpoint(id); token != e.TrafficToken {
-		if err := c.data.Bind(id, envd.Endpoint{TrafficToken: token}); err != nil {
-			return err
+	known, _ := c.data.Endpoint(id)
+	if token != known.TrafficToken {
+		ready, cancel := context.WithTimeout(ctx, readyTime)
+		defer cancel()
+		err := c.data.Prove(ready, id, envd.Endpoint{TrafficToken: token})
+		if known.TrafficToken != "" && backend.KindOf(err) == backend.KindAuthentication {
+			c.b.p.Log.Warn("a token that was handed back does not open the sandbox: the one that is known here stays", "sandbox", id)
+			return false, nil
 		}
+		if err != nil {
+			return false, err
+		}
+		proven = true
 	}
+	return proven, c.keepToken(op, id, token)
+}
+
+// keepToken puts a token that is right into the record of the sandbox.
+func (c *config) keepToken(op, id, token string) error {
 	rec, ok := c.records.find(id)
 	if rec.TrafficToken == token {
 		return nil

@@ -43,15 +43,12 @@ func (b *Backend) connect(ctx context.Context, ref backend.Ref, token string) (b
 		}
 		asleep = sb.State != backend.StateRunning
 	}
-	if err := c.handBack(op, ref.ID, token); err != nil {
-		return backend.Sandbox{}, err
-	}
-	return c.wake(ctx, op, ref.ID, asleep)
+	return c.wake(ctx, op, ref.ID, token, asleep)
 }
 
-// wake connects until the sandbox runs and stays so. One that was asleep is looked at
-// from within too; one that ran all the time costs nothing more.
-func (c *config) wake(ctx context.Context, op, id string, asleep bool) (backend.Sandbox, error) {
+// wake connects until the sandbox runs and stays so. One that was asleep, or whose token
+// is handed back and not known, is looked at from within too; others cost nothing more.
+func (c *config) wake(ctx context.Context, op, id, token string, asleep bool) (backend.Sandbox, error) {
 	k, _ := c.recall(id)
 	ttl := c.Dialect.TTL(k.policy)
 	for attempt := 0; ; attempt++ {
@@ -60,8 +57,9 @@ func (c *config) wake(ctx context.Context, op, id string, asleep bool) (backend.
 		if err == nil {
 			err = c.data.Bind(id, c.endpoint(woken))
 		}
-		if err == nil && c.traits.TokenOnce { // some versions tell it again
-			err = c.handBack(op, id, woken.TrafficAccessToken)
+		if err == nil && c.traits.TokenOnce && woken.TrafficAccessToken != "" { // some versions tell it again
+			token = ""
+			err = c.keepToken(op, id, woken.TrafficAccessToken)
 		}
 		if err != nil && backend.KindOf(err) != backend.KindConflict {
 			return backend.Sandbox{}, c.confirm(ctx, op, id, err)
@@ -73,15 +71,18 @@ func (c *config) wake(ctx context.Context, op, id string, asleep bool) (backend.
 		case lookErr != nil && err != nil:
 			return backend.Sandbox{}, lookErr // both say so
 		case lookErr == nil && err == nil && sb.State == backend.StateRunning:
-			e, _ := c.data.Endpoint(id)
-			sb.Token = e.TrafficToken // descriptions do not hold it
-			if !asleep {
-				return sb, nil
+			if asleep {
+				c.data.Refresh() // connections made before may lead to what the sandbox was
 			}
-			c.data.Refresh() // connections made before may lead to what the sandbox was
-			if err := c.ready(ctx, id); err != nil {
+			proven, err := c.handBack(ctx, op, id, token)
+			if err == nil && asleep && !proven {
+				err = c.ready(ctx, id)
+			}
+			if err != nil {
 				return backend.Sandbox{}, err
 			}
+			e, _ := c.data.Endpoint(id)
+			sb.Token = e.TrafficToken // descriptions do not hold it
 			return sb, nil
 		}
 		asleep = true
