@@ -2,11 +2,17 @@ package control
 
 import (
 	"context"
+	"runtime"
 	"time"
 )
 
-// besideInterval is how often Beside looks while calls are open.
-const besideInterval = 100 * time.Millisecond
+// While calls are open Beside looks next when what is left can be used up, at the
+// earliest, by a program on all processors, and not sooner than besideInterval. Time that
+// is counted otherwise, as fuel is, may pass fastest times faster.
+const (
+	besideInterval = 100 * time.Millisecond
+	fastest        = 2
+)
 
 // Beside bounds what a program computes beside its open calls, where only the
 // processor can say so.
@@ -51,22 +57,36 @@ func (b Beside) stretch(ctx context.Context, r *Run, left time.Duration) (spent 
 	if err != nil {
 		return 0, false
 	}
-	tick := time.NewTicker(besideInterval)
-	defer tick.Stop()
 	for {
-		suspended, changed := r.Suspended()
-		now, err := b.Used()
-		if err != nil || now-before > left {
+		resumed := r.resumes(ctx, max(besideInterval, (left-spent)/time.Duration(fastest*runtime.NumCPU())))
+		if ctx.Err() != nil {
 			return 0, false
 		}
+		now, err := b.Used()
+		if spent = max(now-before, 0); err != nil || spent > left {
+			return 0, false
+		}
+		if resumed {
+			return spent, true
+		}
+	}
+}
+
+// resumes waits until no call is open, for d at most, and reports whether none is.
+func (r *Run) resumes(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		suspended, changed := r.Suspended()
 		if !suspended {
-			return max(now-before, 0), true
+			return true
 		}
 		select {
 		case <-changed:
-		case <-tick.C:
+		case <-timer.C:
+			return false
 		case <-ctx.Done():
-			return 0, false
+			return false
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -449,4 +450,36 @@ func TestBeside(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// TestBesideLooksSeldom: a program that waits is hardly looked at, and one that computes
+// on all processors is stopped as soon as ever.
+func TestBesideLooksSeldom(t *testing.T) {
+	const limit, long = time.Minute, 10 * time.Minute
+	cpus := time.Duration(runtime.NumCPU())
+	for _, busy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRun(t, never)
+			defer r.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			go func() { _, _ = r.Ask(ctx, "n", []byte("1")) }()
+			synctest.Wait()
+			began, looks := time.Now(), 0
+			var expired time.Duration
+			Beside{Used: func() (time.Duration, error) {
+				looks++
+				if busy {
+					return cpus * time.Since(began), nil
+				}
+				return 0, nil
+			}, Limit: limit, Expire: func() { expired = time.Since(began) }}.Watch(ctx, r)
+			if busy && (expired < limit/cpus || expired > limit/cpus+2*besideInterval) || !busy && expired != 0 {
+				t.Errorf("busy %v: expired after %v", busy, expired)
+			}
+			if most := int(long/(limit/cpus/fastest)) + 20; looks > most {
+				t.Errorf("busy %v: %d looks, want at most %d", busy, looks, most)
+			}
+		})
+	}
 }
