@@ -103,14 +103,13 @@ func EndKept(dir string, spare func(name string) bool) []string {
 	return out
 }
 
-// looseAge is how old a file without a record is that no start under way has made.
+// looseAge is how old a file without a record is that nobody is about to name in one.
 const looseAge = 2 * maxStart
 
 // maxStart is the longest start that a manifest may ask for.
 const maxStart = 5 * time.Minute
 
-// removeLoose removes what hosts left that died while they started a process: there
-// is no record of it, and the process has ended by itself.
+// removeLoose removes what hosts left that died before they had written it down.
 func removeLoose(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -137,9 +136,7 @@ func (k *kept) end(dir string) string {
 		c.stop()
 		did = "was ended"
 	}
-	k.record.clear(dir)
-	_ = os.Remove(k.path)
-	_ = k.file.Close()
+	k.forget(dir)
 	return did
 }
 
@@ -147,9 +144,7 @@ func (k *kept) end(dir string) string {
 func (k *kept) adopt(ctx context.Context, spec Spec) (_ *Process, err error) {
 	c, err := k.prove()
 	if err != nil {
-		k.record.clear(spec.Keep.Dir)
-		_ = os.Remove(k.path)
-		_ = k.file.Close()
+		k.forget(spec.Keep.Dir)
 		return nil, err
 	}
 	p := &Process{
@@ -166,12 +161,7 @@ func (k *kept) adopt(ctx context.Context, spec Spec) (_ *Process, err error) {
 			if p.conn != nil {
 				_ = p.conn.Close()
 			}
-			if k.log != nil {
-				k.log.close()
-			}
-			k.record.clear(spec.Keep.Dir)
-			_ = os.Remove(k.path)
-			_ = k.file.Close()
+			k.forget(spec.Keep.Dir)
 		}
 	}()
 	if err := k.fits(ctx, spec); err != nil {
@@ -233,6 +223,9 @@ func (k *kept) fits(ctx context.Context, spec Spec) error {
 func (k *kept) prove() (*child, error) {
 	r := k.record
 	gone := errors.New("it has ended")
+	if r.PID <= 1 { // numbers that stand for more than one process
+		return nil, fmt.Errorf("%w: it had not been started", gone)
+	}
 	boot, err := bootID()
 	if err != nil {
 		return nil, err

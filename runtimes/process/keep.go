@@ -61,7 +61,8 @@ type record struct {
 	Schema int    `json:"schema"`
 	Name   string `json:"name"`
 	// PID, Started (clock ticks since the machine started) and Boot name one process
-	// for ever.
+	// for ever. PID is zero while it starts: a host that dies then leaves no process,
+	// but what the record names.
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"`
 	Boot    string `json:"boot"`
@@ -101,8 +102,9 @@ type kept struct {
 	log    *keptLog
 }
 
-// beginKept prepares for a process that is about to be started.
-func beginKept(spec Spec, bin *binary) (*kept, error) {
+// beginKept prepares for a process that is about to be started, and writes down what is
+// made for it.
+func beginKept(spec Spec, bin *binary, sockets *socketDir) (*kept, error) {
 	if bin.script {
 		return nil, errors.New("keep: a script cannot be kept: what runs is its interpreter")
 	}
@@ -121,13 +123,18 @@ func beginKept(spec Spec, bin *binary) (*kept, error) {
 		_ = os.Remove(path)
 		return nil, fmt.Errorf("keep: %w", err)
 	}
-	return &kept{
+	k := &kept{
 		path: strings.TrimSuffix(path, ".log") + recordEnding, log: log,
 		record: record{
 			Schema: recordSchema, Name: spec.Name, SHA256: sum, Fit: fit(spec),
-			Protocol: pluginwire.ProtocolVersion, Log: path,
+			Protocol: pluginwire.ProtocolVersion, Log: path, Sockets: sockets.path,
 		},
-	}, nil
+	}
+	if err := k.write(); err != nil {
+		k.remove()
+		return nil, err
+	}
+	return k, nil
 }
 
 // digest reads f from its beginning, wherever it stands.
@@ -143,8 +150,8 @@ func digest(f *os.File) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// write writes the record of a process that serves.
-func (k *kept) write(pid int, address string, sockets *socketDir) error {
+// serves writes down the process, which serves at address.
+func (k *kept) serves(pid int, address string) error {
 	r := &k.record
 	var err error
 	if r.Boot, err = bootID(); err == nil {
@@ -153,8 +160,13 @@ func (k *kept) write(pid int, address string, sockets *socketDir) error {
 	if err != nil {
 		return fmt.Errorf("keep: %w", err)
 	}
-	r.PID, r.Address, r.Sockets = pid, address, sockets.path
-	b, err := json.Marshal(r)
+	r.PID, r.Address = pid, address
+	return k.write()
+}
+
+// write puts the record in the place of what was written before.
+func (k *kept) write() error {
+	b, err := json.Marshal(k.record)
 	if err != nil {
 		return err
 	}
@@ -174,6 +186,9 @@ func (k *kept) write(pid int, address string, sockets *socketDir) error {
 		_ = os.Remove(f.Name())
 		_ = f.Close()
 		return fmt.Errorf("keep: %w", err)
+	}
+	if k.file != nil {
+		_ = k.file.Close()
 	}
 	k.file = f
 	return nil
@@ -216,25 +231,37 @@ func parseRecord(from io.Reader) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("not a record of a kept process: it has more than %d bytes", maxRecord)
+	}
 	var r record
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil || len(b) > maxRecord {
-		return nil, fmt.Errorf("not a record of a kept process: %w", errors.Join(err))
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("not a record of a kept process: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("not a record of a kept process: something follows it")
 	}
 	own := filepath.IsAbs(r.Sockets) && filepath.Clean(r.Sockets) == r.Sockets && strings.HasPrefix(filepath.Base(r.Sockets), keptPrefix)
-	if r.Schema != recordSchema || r.PID <= 1 || !own {
+	if r.Schema != recordSchema || r.PID <= 1 && r.PID != 0 || !own {
 		return nil, errors.New("not a record of a kept process")
 	}
 	return &r, nil
 }
 
-// clear removes what a record names, of a process that has ended.
-func (r *record) clear(dir string) {
-	if checkPrivate(r.Sockets) == nil {
-		_ = os.RemoveAll(r.Sockets)
+// forget removes a record in dir that was read, and what it names, of a process that has
+// ended.
+func (k *kept) forget(dir string) {
+	if k.log != nil {
+		k.log.close()
 	}
-	if filepath.Dir(r.Log) == dir {
-		_ = os.Remove(r.Log)
+	if checkPrivate(k.record.Sockets) == nil {
+		_ = os.RemoveAll(k.record.Sockets)
 	}
+	if filepath.Dir(k.record.Log) == dir {
+		_ = os.Remove(k.record.Log)
+	}
+	_ = os.Remove(k.path)
+	_ = k.file.Close()
 }

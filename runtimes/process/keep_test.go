@@ -317,6 +317,7 @@ func TestForgedRecord(t *testing.T) {
 		"number and start": {func(r *record) { r.PID, r.Started = victim.Process.Pid, started }, 0o600, "executes another program"},
 		"another boot":     {func(r *record) { r.Boot = "x" }, 0o600, "the machine was started since"},
 		"init":             {func(r *record) { r.PID = 1 }, 0o600, "not a record"},
+		"everybody":        {func(r *record) { r.PID = -1 }, 0o600, "not a record"},
 		"another schema":   {func(r *record) { r.Schema = 2 }, 0o600, "not a record"},
 		"a directory to remove": {func(r *record) {
 			r.PID, r.Sockets = victim.Process.Pid, a.dir
@@ -399,6 +400,71 @@ func TestLooseFiles(t *testing.T) {
 	}
 }
 
+// A host that dies while it starts a process leaves a record that says what else it
+// left. Nobody is taken for that process.
+func TestHostDiesWhileItStarts(t *testing.T) {
+	for _, adopts := range []bool{false, true} {
+		tmp := t.TempDir()
+		dir := filepath.Join(tmp, "kept")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		spec := keptSpec(dir, time.Minute)
+		sockets, err := makeSocketDir(tmp, keptPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bin, err := openBinary(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer bin.close()
+		k, err := beginKept(spec, bin, sockets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if did := EndKept(dir, func(string) bool { return false }); len(did) > 0 {
+			t.Errorf("while the host lives: %q", did)
+		}
+		_ = k.file.Close() // with the host
+		k.log.close()
+		if adopts {
+			if _, err := Adopt(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "it had not been started") {
+				t.Errorf("Adopt = %v", err)
+			}
+		} else if did := EndKept(dir, func(string) bool { return false }); len(did) != 1 || !strings.Contains(did[0], "is gone") {
+			t.Errorf("EndKept did %q", did)
+		}
+		for _, path := range []string{filepath.Join(dir, "*"), filepath.Join(tmp, keptPrefix+"*")} {
+			if left, err := filepath.Glob(path); err != nil || len(left) > 0 {
+				t.Errorf("left %q, %v", left, err)
+			}
+		}
+	}
+}
+
+// A record that is not one says why.
+func TestBadRecords(t *testing.T) {
+	const good = `{"schema":1,"name":"x","pid":2,"sockets":"/tmp/caisson-k1"}`
+	if _, err := parseRecord(strings.NewReader(good + "\n")); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		good + good:                            "something follows it",
+		good + "x":                             "something follows it",
+		good + strings.Repeat(" ", maxRecord):  "more than 65536 bytes",
+		`{"schema":1,"pids":2}`:                `unknown field "pids"`,
+		strings.Replace(good, ":2", ":1", 1):   "not a record",
+		strings.Replace(good, ":2", ":-2", 1):  "not a record",
+		strings.Replace(good, "-k1", "-x1", 1): "not a record",
+	} {
+		_, err := parseRecord(strings.NewReader(text))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "%!") {
+			t.Errorf("%.100q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestKeepRefuses(t *testing.T) {
 	open := t.TempDir()
 	if err := os.Chmod(open, 0o755); err != nil {
@@ -435,7 +501,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.PID <= 1 || filepath.Clean(r.Sockets) != r.Sockets || !strings.HasPrefix(filepath.Base(r.Sockets), keptPrefix) {
+		if r.PID <= 1 && r.PID != 0 || filepath.Clean(r.Sockets) != r.Sockets || !strings.HasPrefix(filepath.Base(r.Sockets), keptPrefix) {
 			t.Errorf("accepted %+v", r)
 		}
 	})

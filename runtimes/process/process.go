@@ -157,7 +157,7 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	run := &launch{spec: spec, bin: bin, sockets: sockets, logs: p.logs}
 	if spec.Keep.For > 0 {
-		if p.kept, err = beginKept(spec, bin); err != nil {
+		if p.kept, err = beginKept(spec, bin, sockets); err != nil {
 			p.release()
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func start(ctx context.Context, spec Spec) (*Process, error) {
 		err = p.connect(ctx, run)
 	}
 	if err == nil && p.kept != nil {
-		err = p.kept.write(p.child.pid, run.shake.address(), sockets)
+		err = p.kept.serves(p.child.pid, run.shake.address())
 	}
 	if err != nil {
 		if p.child != nil {
