@@ -98,10 +98,27 @@ func (r *Run) Dial() (*Conn, error) {
 	return c, nil
 }
 
-// Ask makes one call without a connection, for backends whose command is their own.
-// The error is that of ctx or that nobody listens.
+// dialWhenFree waits until a connection may be opened.
+func (r *Run) dialWhenFree(ctx context.Context) (*Conn, error) {
+	for {
+		_, changed := r.Suspended()
+		c, err := r.Dial()
+		if !errors.Is(err, ErrTooMany) {
+			return c, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Ask makes one call without a connection, for backends whose command is their own. It
+// counts as one, and waits until there may be one more. The error is that of ctx or that
+// nobody listens.
 func (r *Run) Ask(ctx context.Context, name string, input []byte) (Reply, error) {
-	c, err := r.Dial()
+	c, err := r.dialWhenFree(ctx)
 	if err != nil {
 		return Reply{}, err
 	}

@@ -190,7 +190,12 @@ func TestKept(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	r := newRun(t, never)
+	r := newRun(t, func(ctx context.Context, c Call) (Reply, error) {
+		if c.Name == "answer" {
+			return Reply{Result: c.Input}, nil
+		}
+		return never(ctx, c)
+	})
 	var all []*Conn
 	for range MaxConns {
 		all = append(all, dial(t, r))
@@ -201,6 +206,21 @@ func TestTooManyConnections(t *testing.T) {
 	_ = all[0].Close()
 	if _, err := r.Dial(); err != nil {
 		t.Errorf("after one was closed: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := r.Ask(short, "n", []byte("1")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call that nothing was closed for: %v", err)
+	}
+	asked := make(chan error)
+	go func() {
+		_, err := r.Ask(t.Context(), "answer", []byte("1"))
+		asked <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	_ = all[1].Close()
+	if err := <-asked; err != nil {
+		t.Errorf("a call that something was closed for: %v", err)
 	}
 	r.Close()
 	if _, err := r.Dial(); !errors.Is(err, ErrClosed) {

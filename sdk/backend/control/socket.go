@@ -48,22 +48,6 @@ func (r *Run) ServeListener(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// dialWhenFree waits until a connection may be opened.
-func (r *Run) dialWhenFree(ctx context.Context) (*Conn, error) {
-	for {
-		_, changed := r.Suspended()
-		c, err := r.Dial()
-		if !errors.Is(err, ErrTooMany) {
-			return c, err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // ServeSocket carries one connection of a program to its end, or to that of ctx, and
 // closes both.
 func (c *Conn) ServeSocket(ctx context.Context, socket io.ReadWriteCloser) {
