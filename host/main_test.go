@@ -75,7 +75,18 @@ func (p plugin) Info(context.Context) (backend.Info, error) {
 	return backend.Info{Name: p.script.Name, Version: p.script.Version, Capabilities: p.script.Capabilities, StateSchema: p.script.StateSchema}, nil
 }
 
-func (p plugin) Health(context.Context) (backend.Health, error) {
+// Health notes who asks, if they say so.
+func (p plugin) Health(ctx context.Context) (backend.Health, error) {
+	if id := backend.RequestID(ctx); id != "" {
+		f, err := os.OpenFile(filepath.Join(p.dir, "asked-"+id), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err == nil {
+			_, err = f.WriteString("x")
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return backend.Health{}, err
+		}
+	}
 	return backend.Health{Ready: p.script.NotReady == "", Reason: p.script.NotReady}, nil
 }
 
