@@ -2,12 +2,9 @@ package exec
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -40,17 +38,17 @@ func rateLimited(message string, after time.Duration, cause error) *host.HTTPErr
 }
 
 const (
-	codeRateLimited      = "rate_limited"
-	codeQuota            = "upload_quota_exceeded"
+	codeRateLimited      = response.CodeRateLimited
+	codeQuota            = response.CodeQuota
 	codeUnsupported      = "unsupported_capability"
-	codeProfile          = "execution_profile_mismatch"
-	codeWorkspace        = "stateful_workspace_unsupported"
-	codeTimeout          = "execution_timeout"
+	codeProfile          = response.CodeProfile
+	codeWorkspace        = response.CodeWorkspace
+	codeTimeout          = response.CodeTimeout
 	codePaused           = "session_paused"
-	codeInsufficient     = "insufficient_balance"
-	codeCap              = "spending_cap_reached"
-	codeBalance          = "balance_unavailable"
-	codeForbidden        = "forbidden"
+	codeInsufficient     = response.CodeInsufficient
+	codeCap              = response.CodeCap
+	codeBalance          = response.CodeBalance
+	codeForbidden        = response.CodeForbidden
 	fileNotFound         = "File not found"
 	sizeExceeded         = "File size limit exceeded"
 	codeSandboxDown      = "sandbox_unavailable"
@@ -205,73 +203,4 @@ func languageRefusal(e *host.LanguageError) *host.HTTPError {
 		message += ". Supported: " + strings.Join(e.Offered, ", ")
 	}
 	return refuse(http.StatusBadRequest, "unsupported_language", message)
-}
-
-// errorBody satisfies every client: "error" is a word where clients look for
-// one and otherwise a sentence (docs/wire.md).
-type errorBody struct {
-	Error             any    `json:"error"`
-	Message           string `json:"message"`
-	Status            int    `json:"status"`
-	Code              string `json:"code,omitempty"`
-	RetryAfterSeconds int64  `json:"retry_after_seconds,omitempty"`
-	RequestID         string `json:"request_id,omitempty"`
-}
-
-type nestedError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func bodyOf(e *host.HTTPError) errorBody {
-	b := errorBody{Error: e.Message, Message: e.Message, Status: e.Status, Code: e.Code}
-	switch e.Code {
-	case codeInsufficient, codeCap, codeBalance, codeForbidden:
-		// Money is refused in the platform's own shape.
-		b.Error = nestedError{Code: e.Code, Message: e.Message}
-	case codeRateLimited:
-		b.Error, b.RetryAfterSeconds = e.Code, seconds(e.RetryAfter)
-	case codeQuota, codeProfile, codeWorkspace, codeTimeout:
-		b.Error = e.Code
-	}
-	return b
-}
-
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
-
-// writeError answers a request with e.
-func writeError(w http.ResponseWriter, e *host.HTTPError) {
-	if e.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds(e.RetryAfter), 10))
-	}
-	if e.Status == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
-		w.Header().Set("WWW-Authenticate", "Bearer") // RFC 9110 §11.6.1
-	}
-	b := bodyOf(e)
-	b.RequestID = w.Header().Get(host.RequestIDHeader)
-	writeJSON(w, e.Status, b)
-}
-
-// writeJSON answers with v, whose encoding cannot fail.
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	writeEncoded(w, status, encode(v))
-}
-
-func writeEncoded(w http.ResponseWriter, status int, b []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // a caller that went away is not ours to report
-}
-
-func encode(v any) []byte {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return []byte(`{"error":"internal error","message":"internal error","status":500}` + "\n")
-	}
-	return []byte(b.String())
 }

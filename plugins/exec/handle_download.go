@@ -12,6 +12,7 @@ import (
 
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -96,7 +97,7 @@ func (w *ranged) WriteHeader(status int) {
 	}
 	w.refused = true
 	w.Header().Del("Content-Disposition") // it is no download any more
-	writeError(w.ResponseWriter, refuse(status, "range_not_satisfiable", "the file has no such range"))
+	response.Refuse(w.ResponseWriter, refuse(status, "range_not_satisfiable", "the file has no such range"))
 }
 
 func (w *ranged) Write(p []byte) (int, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -83,7 +84,7 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) error {
 		}
 		out = append(out, l)
 	}
-	writeJSON(w, http.StatusOK, out)
+	response.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -116,7 +117,7 @@ func (d *door) object(w http.ResponseWriter, r *http.Request) error {
 	}
 	name, _ := names.Relative(e.Path)
 	l := d.listed(x, name, e)
-	writeJSON(w, http.StatusOK, objectReply{l, l.Metadata.OriginalFilename, l.ReadOnly})
+	response.JSON(w, http.StatusOK, objectReply{l, l.Metadata.OriginalFilename, l.ReadOnly})
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 )
 
 // readiness remembers for a moment whether a run would succeed: the health route
@@ -69,10 +70,10 @@ func (d *door) healthy(w http.ResponseWriter, r *http.Request) error {
 	}
 	if reason != "" {
 		w.Header().Set("Retry-After", "5")
-		writeJSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: reason})
+		response.JSON(w, http.StatusServiceUnavailable, health{Status: "unavailable", Reason: reason})
 		return nil
 	}
-	writeJSON(w, http.StatusOK, health{Status: "ok"})
+	response.JSON(w, http.StatusOK, health{Status: "ok"})
 	return nil
 }
 
@@ -103,7 +104,7 @@ func (d *door) languages(w http.ResponseWriter, r *http.Request) error {
 	for k, o := range offers {
 		out[k] = offer(o)
 	}
-	writeJSON(w, http.StatusOK, languagesReply{out})
+	response.JSON(w, http.StatusOK, languagesReply{out})
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 )
 
 // requestHeader names a request so that its caller can cancel it.
@@ -264,7 +265,7 @@ func (d *door) answerProgram(r *http.Request, out *reply, prog *programmatic.Pro
 			return d.failProgram(out, o.c.session, err)
 		}
 	}
-	b := encode(reply)
+	b := response.Encode(reply)
 	if cont != nil {
 		kept := b
 		if len(kept) > maxKeptReply {
@@ -297,7 +298,7 @@ func (d *door) failProgram(out *reply, session string, err error) error {
 	if !out.sent {
 		return err
 	}
-	out.encoded(encode(lateReply(session, asRefusal(err))))
+	out.encoded(response.Encode(lateReply(session, asRefusal(err))))
 	return errors.Join(err, errLate)
 }
 
@@ -328,7 +329,7 @@ func (d *door) cancelProgram(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.programs.Cancel(programOwner(p), in.RequestID)
 	d.tellOthers(r, body)
-	writeJSON(w, http.StatusAccepted, map[string]any{"message": "accepted", "status": http.StatusAccepted})
+	response.JSON(w, http.StatusAccepted, map[string]any{"message": "accepted", "status": http.StatusAccepted})
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/plugins/exec/internal/formdata"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 )
 
 // formOverhead is what a form may have around its files.
@@ -101,7 +102,7 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 	if reply.Succeeded == 0 {
 		reply.Message, reply.Error = "error", "no file could be stored"
 		reply.Status, reply.Code = http.StatusBadRequest, codeInvalidFile
-		writeJSON(w, http.StatusBadRequest, reply)
+		response.JSON(w, http.StatusBadRequest, reply)
 		return nil
 	}
 	if u.keep(); u.fresh {
@@ -110,9 +111,9 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 	annotate(ctx, "session", u.at.ID)
 	reply.SessionID, reply.StorageSessionID = u.at.ID, u.at.ID
 	if batch {
-		writeJSON(w, http.StatusOK, reply)
+		response.JSON(w, http.StatusOK, reply)
 	} else {
-		writeJSON(w, http.StatusOK, reply.uploadReply)
+		response.JSON(w, http.StatusOK, reply.uploadReply)
 	}
 	return nil
 }

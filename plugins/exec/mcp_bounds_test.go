@@ -201,7 +201,7 @@ func TestMCPSessionsInUse(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	defer res.Body.Close()
-	if a := r.do(r.posted("POST", alice, "", initialize)); a.status != 429 || a.header.Get("Retry-After") == "" {
+	if a := r.do(r.posted("POST", alice, "", initialize)); a.status != 429 || a.header.Get("Retry-After") == "" || into[obj](t, a, 429)["retry_after_seconds"] != 1.0 {
 		t.Errorf("beside one that is listened to: %d %s", a.status, a.body)
 	}
 	if a := r.do(r.posted("POST", alice, id, listTools)); a.status != 200 {

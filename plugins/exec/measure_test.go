@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/telemetry"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -259,14 +258,5 @@ func TestGuardedCountsWaitingOnly(t *testing.T) {
 	}
 	if g.waited > 20*time.Millisecond {
 		t.Errorf("waited %v", g.waited)
-	}
-}
-
-func TestErrorsHaveTheRequestsID(t *testing.T) {
-	w := httptest.NewRecorder()
-	w.Header().Set(host.RequestIDHeader, "req-1234")
-	writeError(w, refuse(400, "x", "y"))
-	if !strings.Contains(w.Body.String(), `"request_id":"req-1234"`) {
-		t.Error(w.Body)
 	}
 }

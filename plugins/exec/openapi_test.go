@@ -19,6 +19,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/plugins/exec/openapi"
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -104,8 +105,8 @@ var wireTypes = map[string]reflect.Type{
 	"Languages":        reflect.TypeFor[languagesReply](),
 	"Language":         reflect.TypeFor[offered](),
 	"Health":           reflect.TypeFor[health](),
-	"Error":            reflect.TypeFor[errorBody](),
-	"NestedError":      reflect.TypeFor[nestedError](),
+	"Error":            reflect.TypeFor[response.Refusal](),
+	"NestedError":      reflect.TypeFor[response.NestedError](),
 	"ProgramReply":     reflect.TypeFor[programReply](),
 	"ProgramCall":      reflect.TypeFor[toolCall](),
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 )
 
 // reply answers a run. While the run goes on it sends white space, which JSON
@@ -65,10 +67,10 @@ func (r *reply) end() {
 func (r *reply) result(res *CodeResult) {
 	r.end()
 	if r.sent {
-		_, _ = r.w.Write(encode(res)) // a caller that went away is not ours to report
+		_, _ = r.w.Write(response.Encode(res)) // a caller that went away is not ours to report
 		return
 	}
-	writeJSON(r.w, http.StatusOK, res)
+	response.JSON(r.w, http.StatusOK, res)
 }
 
 // encoded answers with JSON that is encoded already.
@@ -78,7 +80,7 @@ func (r *reply) encoded(b []byte) {
 		_, _ = r.w.Write(b) // a caller that went away is not ours to report
 		return
 	}
-	writeEncoded(r.w, http.StatusOK, b)
+	response.Encoded(r.w, http.StatusOK, b)
 }
 
 // fail answers with why there is no result. Once the status is out it is a
@@ -91,13 +93,13 @@ func (r *reply) fail(err error, c *call) error {
 	he := asRefusal(err)
 	late := map[string]any{
 		"session_id": c.session, "stdout": "", "stderr": "[sandbox] " + he.Message + "\n", "files": []CodeFile{},
-		"code": nil, "signal": nil, "status": "XX", "message": he.Message, "error": bodyOf(he).Error,
+		"code": nil, "signal": nil, "status": "XX", "message": he.Message, "error": response.Body(he).Error,
 		"wall_time": c.wall.Milliseconds(),
 	}
 	if he.Code == codeRateLimited {
-		late["retry_after_seconds"] = seconds(he.RetryAfter)
+		late["retry_after_seconds"] = response.Seconds(he.RetryAfter)
 	}
-	_, _ = r.w.Write(encode(late)) // a caller that went away is not ours to report
+	_, _ = r.w.Write(response.Encode(late)) // a caller that went away is not ours to report
 	return errors.Join(err, errLate)
 }
 

@@ -146,7 +146,7 @@ func (d *door) wrap(rt route, act action) http.Handler {
 				d.log.Error("panic in a handler", "route", rt.path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				if !out.Began() {
 					giveUpOnBody(w)
-					writeError(out, refuse(http.StatusInternalServerError, "internal", "internal error"))
+					response.Refuse(out, refuse(http.StatusInternalServerError, "internal", "internal error"))
 				}
 				out.End()
 				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
@@ -161,7 +161,7 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		}
 		if err != nil && !out.Began() {
 			giveUpOnBody(w)
-			writeError(out, asRefusal(err))
+			response.Refuse(out, asRefusal(err))
 		}
 		out.End()
 		d.line(rt.path, r, out, start, note, err)
@@ -175,7 +175,7 @@ func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *ho
 		d.telemetry.RequestBegan()
 		out := response.New(w, d.o.Stall)
 		giveUpOnBody(w)
-		writeError(out, e)
+		response.Refuse(out, e)
 		out.End()
 		d.line(path, r, out, start, &notes{}, e)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/events"
+	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 )
 
 // streamed answers a run with events while it happens (docs/wire.md): started,
@@ -27,7 +28,7 @@ func newStreamed(w http.ResponseWriter, o Options, cancel func()) *streamed {
 func (s *streamed) open() { s.stream = events.Open(s.w, s.o) }
 
 func (s *streamed) Started(session string) {
-	s.stream.Send("started", encode(map[string]string{"session_id": session}))
+	s.stream.Send("started", response.Encode(map[string]string{"session_id": session}))
 }
 
 func (s *streamed) Output(name string, p []byte) { s.stream.Output(name, p) }
@@ -42,10 +43,10 @@ func (s *streamed) end() {
 func (s *streamed) result(res *CodeResult) {
 	for _, f := range res.Files {
 		if !f.Inherited {
-			s.stream.Send("file", encode(f))
+			s.stream.Send("file", response.Encode(f))
 		}
 	}
-	s.stream.Send("result", encode(res))
+	s.stream.Send("result", response.Encode(res))
 	s.end()
 }
 
@@ -54,6 +55,6 @@ func (s *streamed) fail(err error, _ *call) error {
 	if s.stream == nil || !s.stream.Began() {
 		return err
 	}
-	_ = s.stream.Last("failure", encode(bodyOf(asRefusal(err)))) // as above
+	_ = s.stream.Last("failure", response.Encode(response.Body(asRefusal(err)))) // as above
 	return errors.Join(err, errLate)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -273,25 +272,14 @@ func unknown() *host.HTTPError {
 }
 
 func busy(message string) *host.HTTPError {
-	return &host.HTTPError{Status: http.StatusTooManyRequests, Code: "rate_limited", Message: message, RetryAfter: retryAfter}
+	return &host.HTTPError{Status: http.StatusTooManyRequests, Code: response.CodeRateLimited, Message: message, RetryAfter: retryAfter}
 }
 
 const retryAfter = time.Second
 
-// refuse answers with a refusal in the shape of docs/wire.md.
+// refuse answers with a refusal, and says why in the log.
 func (s *Server) refuse(w http.ResponseWriter, _ *http.Request, e *host.HTTPError) {
-	h := w.Header()
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", fmt.Sprint(int64((e.RetryAfter+time.Second-1)/time.Second)))
-	}
-	if e.Status == http.StatusUnauthorized && e.Challenge != "" {
-		h.Set("WWW-Authenticate", e.Challenge)
-	}
-	b, _ := json.Marshal(map[string]any{"error": e.Message, "message": e.Message, "status": e.Status, "code": e.Code}) // cannot fail
-	h.Set("Content-Type", "application/json")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(e.Status)
-	_, _ = w.Write(append(b, '\n')) // a caller that went away is not ours to report
+	response.Refuse(w, e)
 	if e.Cause != nil {
 		s.log.Debug("refused", "status", e.Status, "code", e.Code, "error", e.Cause)
 	}
