@@ -32,6 +32,11 @@ func (r *running) offer(ctx context.Context, cancel context.CancelCauseFunc, clo
 		return nil, func() {}, nil
 	}
 	uid := r.lease.UID
+	if !kernel.KnowsPeers(uid, r.host.FS.GID) {
+		return nil, nil, &agentwire.Fault{
+			Kind: "unsupported", Subject: "run", Text: "programs can make no calls: the sandbox's kernel does not say which of them connects",
+		}
+	}
 	dir, err := r.host.programDir(uid)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a directory for calls: %w", err)
