@@ -94,18 +94,23 @@ type brokenBody struct{ err error }
 func (e *brokenBody) Error() string { return "read the body: " + e.err.Error() }
 func (e *brokenBody) Unwrap() error { return e.err }
 
-// readBody reads a JSON body.
-func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	g, err := i.guard(w, r, i.o.BodyBytes, fmt.Sprintf("the body is larger than %d bytes", i.o.BodyBytes), false)
+// readBody reads a JSON body of up to limit bytes.
+func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	g, err := i.guard(w, r, limit, fmt.Sprintf("the body is larger than %d bytes", limit), false)
 	if err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(g)
+	return b, g.read(err)
+}
+
+// read ends the reading of a body with its error, which it returns for the caller.
+func (g *guarded) read(err error) error {
 	if _, broken := errors.AsType[*brokenBody](err); broken {
-		return nil, &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
+		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
 	}
 	if err == nil {
 		g.done()
 	}
-	return b, err
+	return err
 }

@@ -22,7 +22,7 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer place.Leave()
-	body, err := d.readBody(w, r)
+	body, err := d.readBody(w, r, d.o.BodyBytes)
 	if err != nil {
 		return err
 	}

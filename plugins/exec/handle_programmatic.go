@@ -114,13 +114,7 @@ func (d *door) programBody(w http.ResponseWriter, r *http.Request, owner program
 			return err
 		},
 	})
-	if _, broken := errors.AsType[*brokenBody](err); broken {
-		return nil, whole, &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
-	}
-	if err == nil {
-		g.done()
-	}
-	return body, whole, err
+	return body, whole, g.read(err)
 }
 
 // beginProgram answers the first request.
@@ -302,6 +296,9 @@ func (d *door) failProgram(out *reply, session string, err error) error {
 	return errors.Join(err, errLate)
 }
 
+// cancelBytes bounds the body of a cancellation.
+const cancelBytes = 16 << 10
+
 // peerCancel bounds how long other replicas are asked to cancel a request.
 const peerCancel = 2 * time.Second
 
@@ -309,18 +306,10 @@ const peerCancel = 2 * time.Second
 // such a request.
 func (d *door) cancelProgram(w http.ResponseWriter, r *http.Request) error {
 	p := principal(r)
-	g, err := d.guard(w, r, 16<<10, "the body is larger than 16384 bytes", false)
+	body, err := d.readBody(w, r, cancelBytes)
 	if err != nil {
 		return err
 	}
-	body, err := io.ReadAll(g)
-	if _, broken := errors.AsType[*brokenBody](err); broken {
-		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
-	}
-	if err != nil {
-		return err
-	}
-	g.done()
 	var in struct {
 		RequestID string `json:"request_id"`
 	}

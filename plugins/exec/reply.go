@@ -64,14 +64,7 @@ func (r *reply) end() {
 }
 
 // result answers with what came of the run.
-func (r *reply) result(res *CodeResult) {
-	r.end()
-	if r.sent {
-		_, _ = r.w.Write(response.Encode(res)) // a caller that went away is not ours to report
-		return
-	}
-	response.JSON(r.w, http.StatusOK, res)
-}
+func (r *reply) result(res *CodeResult) { r.encoded(response.Encode(res)) }
 
 // encoded answers with JSON that is encoded already.
 func (r *reply) encoded(b []byte) {
