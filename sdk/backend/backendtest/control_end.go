@@ -49,8 +49,8 @@ func (k *kit) controlBeside(t *testing.T) {
 		<-ctx.Done()
 		return backend.ControlReply{}, ctx.Err()
 	}})
-	if o.Stop != backend.StopCPU || o.ExitCode != -1 || o.stdout != "begun" {
-		t.Errorf("stop %q, status %d, stdout %q", o.Stop, o.ExitCode, o.stdout)
+	if o.Stop != backend.StopCPU || o.ExitCode != -1 || o.Message == "" || o.stdout != "begun" {
+		t.Errorf("stop %q, status %d, message %q, stdout %q", o.Stop, o.ExitCode, o.Message, o.stdout)
 	}
 }
 

@@ -12,17 +12,22 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
-// errBeside is why the context of a run ended that computed too much beside its calls.
-var errBeside = errors.New("the limit of processor time beside open calls was used up")
+// Why the context of a run ended: causes for StopOf.
+var (
+	// ErrWall: the run's wall limit.
+	ErrWall = errors.New("wall limit")
+	// ErrBeside: it computed too much beside its calls.
+	ErrBeside = errors.New("the limit of processor time beside open calls was used up")
+)
 
-// stopOf tells a limit of the run's own from a caller who is gone, and what there is to
-// say about it.
-func stopOf(ctx context.Context) (backend.StopReason, string) {
+// StopOf tells the run's own limits, which are causes of its context, from a caller who
+// is gone, and what there is to say about it.
+func StopOf(ctx context.Context) (backend.StopReason, string) {
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errWall):
+	case errors.Is(cause, ErrWall):
 		return backend.StopTimeout, ""
-	case errors.Is(cause, errBeside):
-		return backend.StopCPU, errBeside.Error()
+	case errors.Is(cause, ErrBeside):
+		return backend.StopCPU, ErrBeside.Error()
 	}
 	return backend.StopCanceled, ""
 }
@@ -43,7 +48,7 @@ func (r *run) executeControlled(ctx context.Context, c Controller, cancel contex
 	if err != nil {
 		return err
 	}
-	timed, clock, end := control.WithClock(ctx, r.out.limits.Wall, errWall)
+	timed, clock, end := control.WithClock(ctx, r.out.limits.Wall, ErrWall)
 	defer end(nil)
 	calls := control.NewRun(timed, control.Config{Call: r.live.Call, Clock: clock, Gone: cancel})
 	defer calls.Close()
@@ -60,7 +65,7 @@ func (r *run) executeControlled(ctx context.Context, c Controller, cancel contex
 		control.Beside{
 			Used:   func() (time.Duration, error) { return c.Used(r.spec.Ref) },
 			Limit:  BesideLimit(r.out.limits),
-			Expire: func() { end(errBeside) },
+			Expire: func() { end(ErrBeside) },
 		}.Watch(serving, calls)
 	})
 	env := map[string]string{control.EnvPath: path}

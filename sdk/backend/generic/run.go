@@ -3,7 +3,6 @@ package generic
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"path"
@@ -16,9 +15,6 @@ import (
 )
 
 const op = "Run"
-
-// errWall is why a context ended that timed a run.
-var errWall = errors.New("wall limit")
 
 // Run is backend.Backend.Run.
 func (r *Runner) Run(ctx context.Context, spec backend.RunSpec, live backend.RunIO) (backend.RunResult, error) {
@@ -122,7 +118,7 @@ func (r *run) prepare(ctx context.Context) error {
 // executeTimed runs the steps within the wall limit. An error means that nothing ran.
 func (r *run) executeTimed(ctx context.Context) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.out.limits.Wall, errWall)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.out.limits.Wall, ErrWall)
 	defer cancel()
 	return r.execute(ctx, nil, func() time.Duration { return time.Since(began) })
 }
@@ -184,7 +180,7 @@ func (r *run) execute(ctx context.Context, last map[string]string, spent func() 
 func (r *run) count(ctx context.Context, out Result) {
 	res := &r.result
 	res.Stop, res.ExitCode, res.Signal, res.Message = out.Stop, out.ExitCode, out.Signal, out.Message
-	if stop, message := stopOf(ctx); res.Stop == backend.StopCanceled { // the backend saw only that the context ended
+	if stop, message := StopOf(ctx); res.Stop == backend.StopCanceled { // the backend saw only that the context ended
 		res.Stop, res.Message = stop, cmp.Or(message, res.Message)
 	}
 	if res.Stop != backend.StopExit && res.Stop != backend.StopDisk {
@@ -202,7 +198,7 @@ func (r *run) broken(ctx context.Context, err error) error {
 	case !r.out.WasStarted():
 		return err
 	case ctx.Err() != nil:
-		r.result.Stop, r.result.Message = stopOf(ctx)
+		r.result.Stop, r.result.Message = StopOf(ctx)
 	default:
 		r.result.Stop, r.result.Message = backend.StopLost, "the command's end was not seen"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caisson-run/caisson/plugins/wasm/internal/interp"
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/generic"
 )
 
 // Exec runs one interpreter, for example ["python3", "-c", "..."], or a command line
@@ -37,7 +38,7 @@ func (b *Backend) Exec(ctx context.Context, req backend.ExecRequest) (backend.Ex
 		return backend.ExecResult{}, engineError(ctx, err)
 	}
 	timeout := time.Duration(orElse(int64(req.Timeout), int64(defaultWall)))
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errWall)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, generic.ErrWall)
 	defer cancel()
 	r := &run{b: b, sb: sb, spec: backend.RunSpec{Ref: req.Ref, Env: req.Env}}
 	var stdout, stderr bytes.Buffer

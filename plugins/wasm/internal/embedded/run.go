@@ -15,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/changes"
 	"github.com/caisson-run/caisson/sdk/backend/control"
+	"github.com/caisson-run/caisson/sdk/backend/generic"
 )
 
 // Defaults of a run that sets no limit (docs/operators.md).
@@ -163,7 +164,8 @@ func (r *run) steps(ctx context.Context) error {
 		res, err := r.b.o.Engine.Run(ctx, p)
 		if err != nil {
 			if started { // an earlier step ran: this is its result's end
-				r.result.Stop, r.result.ExitCode, r.result.Message = stopOf(ctx), -1, "a later step could not start"
+				r.result.ExitCode, r.result.Message = -1, "a later step could not start"
+				r.result.Stop, _ = generic.StopOf(ctx)
 				break
 			}
 			return engineError(ctx, err)
@@ -189,8 +191,6 @@ func (r *run) steps(ctx context.Context) error {
 	r.result.Usage.BytesOut = r.out.total + r.err.total
 	return nil
 }
-
-var errWall = errors.New("wall limit")
 
 // fuelLeft is what the limit of processor time leaves to the next step, at the
 // nominal rate; 0 is no limit.
@@ -222,7 +222,7 @@ func (r *run) finish(ctx context.Context, res interp.Result) {
 	case interp.ReasonCPU:
 		out.Stop = backend.StopCPU
 	default:
-		out.Stop = stopOf(ctx)
+		out.Stop, out.Message = generic.StopOf(ctx)
 	}
 }
 
@@ -230,7 +230,7 @@ var signals = map[int]string{134: "SIGABRT", 136: "SIGFPE", 137: "SIGKILL", 139:
 
 // engineError types a run that did not start.
 func engineError(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errWall) {
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), generic.ErrWall) {
 		return ctx.Err()
 	}
 	kind := backend.KindInternal
