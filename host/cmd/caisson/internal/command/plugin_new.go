@@ -3,6 +3,8 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/scaffold"
 	"github.com/urfave/cli/v3"
@@ -13,7 +15,8 @@ func (a *app) pluginNewCommand() *cli.Command {
 		Name: "new", Usage: "write the beginning of a plugin", ArgsUsage: "KIND NAME",
 		Description: "KIND is backend, policy or language. A new directory NAME gets a plugin that builds\n" +
 			"(make build), is tested (make test) and passes lint and verify (make verify) as it\n" +
-			"is. Policies are also written in assemblyscript, which needs npm, and in rego.",
+			"is. Policies are also written in assemblyscript, which needs npm, and in rego, which\n" +
+			"needs Go or opa (make OPA=opa).",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "lang", Usage: "`LANGUAGE` to write it in: go, assemblyscript or rego", Value: "go"},
 			&cli.StringFlag{Name: "dir", Usage: "make the directory `DIR` instead of NAME"},
@@ -37,12 +40,24 @@ func (a *app) pluginNewCommand() *cli.Command {
 			for _, f := range files {
 				fmt.Fprintf(a.Stdout, "%s/%s\n", p.Dir, f)
 			}
-			if p.Kind == "backend" {
-				fmt.Fprintf(a.Stdout, "next: cd %s && go mod tidy && make verify\n", p.Dir)
-			} else {
-				fmt.Fprintf(a.Stdout, "next: cd %s && make test verify\n", p.Dir)
-			}
+			fmt.Fprintf(a.Stdout, "next: %s\n", p.Next(elsewhere()))
 			return nil
 		},
 	}
+}
+
+// elsewhere is where this program is, if it is not what a shell takes for caisson.
+func elsewhere() string {
+	self, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if found, err := exec.LookPath("caisson"); err == nil {
+		a, err := os.Stat(found)
+		b, err2 := os.Stat(self)
+		if err == nil && err2 == nil && os.SameFile(a, b) {
+			return ""
+		}
+	}
+	return self
 }

@@ -46,6 +46,31 @@ type Project struct {
 	Version string
 }
 
+// Next is a line for a shell that tests and verifies the project once it is written.
+// caisson is the program to do it with; empty is the one in the PATH.
+func (p Project) Next(caisson string) string {
+	line := "cd " + quote(p.Dir)
+	// The reference backend has libraries, and a published module is not in go.sum yet.
+	if (p.Lang == "" || p.Lang == "go") && (p.Kind == "backend" || p.SDK == "") {
+		line += " && go mod tidy"
+	}
+	line += " && make test verify"
+	if caisson != "" {
+		line += " CAISSON=" + quote(caisson)
+	}
+	return line
+}
+
+var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// quote makes one word for a shell.
+func quote(s string) string {
+	if plain.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // langs are the languages that plugins of a kind may be written in here.
 var langs = map[string][]string{
 	"backend": {"go"}, "language": {"go"}, "policy": {"go", "assemblyscript", "rego"},
@@ -136,38 +161,6 @@ func (p Project) render(all map[string][]byte) error {
 		all[to] = text
 		return nil
 	})
-}
-
-var released = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
-
-// addGo adds what says where the SDK is.
-func (p Project) addGo(all map[string][]byte) error {
-	var mod strings.Builder
-	fmt.Fprintf(&mod, "module example.com/%s\n\ngo 1.26.0\n\n", p.Name)
-	switch {
-	case p.SDK != "":
-		sdk, err := filepath.Abs(p.SDK)
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(sdk, "go.mod"))
-		if err != nil {
-			return fmt.Errorf("the SDK: %w", err)
-		}
-		if !strings.HasPrefix(string(text), "module "+module+"\n") {
-			return fmt.Errorf("%s does not hold %s", sdk, module)
-		}
-		fmt.Fprintf(&mod, "require %s v0.0.0\n\nreplace %s => %s\n", module, module, sdk)
-	case released.MatchString(p.Version):
-		fmt.Fprintf(&mod, "require %s %s\n", module, p.Version)
-	default:
-		return errors.New("this build of caisson has no version that could be required: name a directory with its sources by --sdk")
-	}
-	all["go.mod"] = []byte(mod.String())
-	if p.Kind == "backend" {
-		return p.addReference(all)
-	}
-	return nil
 }
 
 // addReference adds the reference backend, from the sources of the SDK: it is not
