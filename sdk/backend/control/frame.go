@@ -46,12 +46,40 @@ type Call struct {
 	Input []byte `json:"input"`
 }
 
+// Check says which member of a call breaks the rules for its size.
+func (c Call) Check() error {
+	for _, m := range []struct {
+		what   string
+		n, max int
+	}{{"id", len(c.ID), MaxID}, {"name", len(c.Name), MaxName}} {
+		if m.n == 0 || m.n > m.max {
+			return fmt.Errorf("%w: %s has %d bytes, not 1 to %d", ErrFrame, m.what, m.n, m.max)
+		}
+	}
+	if len(c.Input) > MaxValue {
+		return fmt.Errorf("%w: input has more than %d bytes", ErrFrame, MaxValue)
+	}
+	return nil
+}
+
 // Reply answers a Call.
 type Reply struct {
 	// Result is one JSON value of at most MaxValue bytes.
 	Result []byte `json:"result,omitempty"`
 	// Error, when set, becomes an exception in the program.
 	Error string `json:"error,omitempty"`
+}
+
+// Bounded is what the program is told: a result that is too large becomes an error, and
+// the rest of an error that is too long is cut off.
+func (r Reply) Bounded() Reply {
+	if r.Error == "" && len(r.Result) > MaxValue {
+		r.Error = fmt.Sprintf("the result of the call has %d bytes, more than %d", len(r.Result), MaxValue)
+	}
+	if r.Error != "" {
+		return Reply{Error: cut(r.Error, MaxError)}
+	}
+	return r
 }
 
 // ErrFrame says that what a program sent is no frame.
@@ -81,18 +109,14 @@ func ParseCall(line []byte) (Call, error) {
 	for _, m := range []struct {
 		what string
 		raw  json.RawMessage
-		max  int
 		to   *string
-	}{{"id", id, MaxID, &c.ID}, {"name", name, MaxName, &c.Name}} {
+	}{{"id", id, &c.ID}, {"name", name, &c.Name}} {
 		if m.raw[0] != '"' || json.Unmarshal(m.raw, m.to) != nil {
 			return bad("%s is no string", m.what)
 		}
-		if n := len(*m.to); n == 0 || n > m.max {
-			return bad("%s has %d bytes, not 1 to %d", m.what, n, m.max)
-		}
 	}
-	if len(c.Input) > MaxValue {
-		return bad("input has more than %d bytes", MaxValue)
+	if err := c.Check(); err != nil {
+		return Call{}, err
 	}
 	return c, nil
 }
@@ -119,17 +143,16 @@ func AppendReply(b []byte, id string, r Reply) []byte {
 	b = appendString(append(b, `{"id":`...), id)
 	if r.Error == "" {
 		var result bytes.Buffer
-		switch err := json.Compact(&result, r.Result); {
-		case err != nil || !utf8.Valid(result.Bytes()):
+		if err := json.Compact(&result, r.Result); err != nil || !utf8.Valid(result.Bytes()) {
 			r.Error = "the result of the call is no JSON"
-		case result.Len() > MaxValue:
-			r.Error = fmt.Sprintf("the result of the call has %d bytes, more than %d", result.Len(), MaxValue)
-		default:
-			b = append(append(b, `,"result":`...), result.Bytes()...)
-			return append(b, "}\n"...)
 		}
+		r.Result = result.Bytes()
 	}
-	b = appendString(append(b, `,"error":`...), cut(r.Error, MaxError))
+	if r = r.Bounded(); r.Error == "" {
+		b = append(append(b, `,"result":`...), r.Result...)
+		return append(b, "}\n"...)
+	}
+	b = appendString(append(b, `,"error":`...), r.Error)
 	return append(b, "}\n"...)
 }
 

@@ -2,7 +2,6 @@ package agentclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -17,7 +16,7 @@ type answering struct {
 	live backend.RunIO
 	st   *agentwire.Stream
 	// stop ends the run: nobody answers any more, or the agent breaks the rules.
-	stop func(error)
+	stop func()
 
 	sending sync.Mutex
 	calls   sync.WaitGroup
@@ -36,7 +35,7 @@ func (r *following) answer() error {
 		return err
 	}
 	run := r.st
-	a := &answering{live: r.live, st: st, open: make(map[string]context.CancelFunc), stop: func(error) {
+	a := &answering{live: r.live, st: st, open: make(map[string]context.CancelFunc), stop: func() {
 		_ = run.Cancel(context.WithoutCancel(ctx))
 	}}
 	done := make(chan struct{})
@@ -62,8 +61,8 @@ func (a *answering) serve(ctx context.Context) {
 		if err != nil {
 			return // the run's own stream says how it ended
 		}
-		if err := a.take(ctx, it); err != nil {
-			a.stop(err)
+		if a.take(ctx, it) != nil {
+			a.stop()
 			return
 		}
 	}
@@ -88,7 +87,7 @@ func (a *answering) take(ctx context.Context, it agentwire.Item) error {
 		return nil
 	case m.Withdrawn:
 		return nil // it was answered meanwhile
-	case known || tooMuch || m.ID == "" || len(m.ID) > control.MaxID || m.Name == "" || len(m.Name) > control.MaxName:
+	case known || tooMuch || control.Call{ID: m.ID, Name: m.Name}.Check() != nil:
 		return fmt.Errorf("%w: a call that no program may make", agentwire.ErrProtocol)
 	}
 	input, err := a.st.RecvContent(ctx, m.Size)
@@ -116,24 +115,20 @@ func (a *answering) call(ctx context.Context, call backend.ControlCall) {
 	a.mu.Unlock()
 	if err != nil {
 		if ctx.Err() == nil {
-			a.stop(err)
+			a.stop()
 			return
 		}
 		reply = backend.ControlReply{Error: "the call was withdrawn"} // the agent waits for that
 	}
+	reply = reply.Bounded()
 	m, content := &agentwire.Reply{ID: call.ID}, reply.Result
-	switch {
-	case reply.Error == "" && len(content) > control.MaxValue:
-		reply.Error = fmt.Sprintf("the result of the call has %d bytes, more than %d", len(content), control.MaxValue)
-		fallthrough
-	case reply.Error != "":
-		m.Error, content = true, []byte(reply.Error[:min(len(reply.Error), control.MaxError)])
+	if reply.Error != "" {
+		m.Error, content = true, []byte(reply.Error)
 	}
 	m.Size = len(content)
 	a.sending.Lock()
 	defer a.sending.Unlock()
 	// Not the call's context: half an answer would end the connection for all.
-	if err := a.st.SendWith(context.WithoutCancel(ctx), agentwire.ChanReply, m, content); err != nil && !errors.Is(err, agentwire.ErrClosed) {
-		return // the stream has ended, and with it the run
-	}
+	// When it fails the stream has ended, and with it the run.
+	_ = a.st.SendWith(context.WithoutCancel(ctx), agentwire.ChanReply, m, content)
 }

@@ -1,6 +1,7 @@
 package agentclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -127,29 +128,18 @@ func (c *Client) env(add map[string]string) []agentwire.Pair {
 }
 
 func (c *Client) limits(l backend.Limits) agentwire.Limits {
-	d := c.opts.Limits
+	l = generic.FillLimits(l, c.opts.Limits)
 	return agentwire.Limits{
-		Wall: or(l.Wall, d.Wall), CPU: or(l.CPU, d.CPU), MemoryBytes: or(l.MemoryBytes, d.MemoryBytes), Processes: or(l.Processes, d.Processes),
-		StdoutBytes: or(l.StdoutBytes, d.StdoutBytes), StderrBytes: or(l.StderrBytes, d.StderrBytes),
-		DiskBytes: or(l.DiskBytes, d.DiskBytes), DiskFiles: or(l.DiskFiles, d.DiskFiles),
+		Wall: l.Wall, CPU: l.CPU, MemoryBytes: l.MemoryBytes, Processes: l.Processes,
+		StdoutBytes: l.StdoutBytes, StderrBytes: l.StderrBytes, DiskBytes: l.DiskBytes, DiskFiles: l.DiskFiles,
 	}
 }
 
 // beside is how much a program may compute beside open calls.
 func (c *Client) beside(l backend.Limits) time.Duration {
 	l = generic.FillLimits(l, c.opts.Limits)
-	l.Wall = or(l.Wall, defaultWall)
+	l.Wall = cmp.Or(l.Wall, agentwire.DefaultWall)
 	return generic.BesideLimit(l)
-}
-
-// defaultWall is the agent's own limit.
-const defaultWall = 30 * time.Second
-
-func or[T ~int64](a, b T) T {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 // begin opens the stream of a run and starts to feed it.

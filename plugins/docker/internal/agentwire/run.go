@@ -18,6 +18,9 @@ const (
 	Command
 )
 
+// DefaultWall is the wall limit of a run whose Limits name none.
+const DefaultWall = 30 * time.Second
+
 // Limits is backend.Limits with everything filled in that has a default outside the
 // container.
 type Limits struct {

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	defaultWall   = 30 * time.Second
 	defaultOutput = 1 << 20
 	// maxOutput is how much of each stream is kept at the most: it is in memory.
 	maxOutput = 64 << 20
@@ -68,7 +67,7 @@ func check(r *agentwire.Run) error {
 		return errors.New("a limit is negative")
 	}
 	r.TTL = min(cmp.Or(r.TTL, maxTTL), maxTTL)
-	l.Wall = cmp.Or(l.Wall, defaultWall)
+	l.Wall = cmp.Or(l.Wall, agentwire.DefaultWall)
 	l.StdoutBytes = min(cmp.Or(l.StdoutBytes, defaultOutput), maxOutput)
 	l.StderrBytes = min(cmp.Or(l.StderrBytes, defaultOutput), maxOutput)
 	if r.Manner == agentwire.Command {
