@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caisson-run/caisson/sdk/policy"
 )
@@ -20,7 +21,7 @@ func asSDK(tb testing.TB) Spec {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return Spec{Name: "as-sdk", Module: b, Imports: []string{"log"}, Deterministic: true}
+	return Spec{Name: "as-sdk", Module: b, Imports: []string{"log", "now_ms", "rand"}, Deterministic: true}
 }
 
 // The SDK in AssemblyScript reads what the host writes, whatever is in it.
@@ -88,6 +89,44 @@ func TestAssemblyScriptJSON(t *testing.T) {
 	}
 	if s := m.Stats(); s.Discards != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A module gets the time and bytes of the host, which are always the same for one that is
+// to be deterministic.
+func TestAssemblyScriptAsksTheHost(t *testing.T) {
+	ask := func(m *Module, in string) (numbers []int64) {
+		t.Helper()
+		out, err := m.Call(t.Context(), opEcho+2, []byte(in), nil)
+		if err != nil || json.Unmarshal(out, &numbers) != nil {
+			t.Fatalf("%s: %s %v", in, out, err)
+		}
+		return numbers
+	}
+	spec := asSDK(t)
+	fixed := mustLoad(t, spec, fuelStop{})
+	want := append([]int64{fixedTime.UnixMilli()}, make([]int64, 32)...)
+	for _, in := range []string{"true", " true\n"} {
+		if got := ask(fixed, in); !slices.Equal(got, want) {
+			t.Errorf("%q: %d, want %d", in, got, want)
+		}
+	}
+	if got := ask(fixed, " false "); len(got) != 0 {
+		t.Errorf("%d", got)
+	}
+	for _, in := range []string{"", "tru", "truely", "true false", "1", `"true"`, "null", "fals"} {
+		out, err := fixed.Call(t.Context(), opEcho+2, []byte(in), nil)
+		if refusal, ok := errors.AsType[*GuestError](err); !ok || refusal.Code != "bad_input" {
+			t.Errorf("%q: %s %v", in, out, err)
+		}
+	}
+	spec.Deterministic = false
+	free := mustLoad(t, spec, fuelStop{})
+	before := time.Now().UnixMilli()
+	got := ask(free, "true")
+	after := time.Now().UnixMilli()
+	if len(got) != 33 || got[0] < before || got[0] > after || slices.Equal(got[1:17], got[17:]) || slices.Max(got[1:]) > 255 {
+		t.Errorf("%d, asked from %d to %d", got, before, after)
 	}
 }
 

@@ -1,7 +1,7 @@
 // The policy of runtimes/wasm/testdata/guests/policy, with the SDK: it denies bash and
 // shortens everything else. It also shows what it read, so that tests see all of it.
 import { PRIVATE, Reply, failure, ok, on } from "../caisson/abi";
-import { INFO, log } from "../caisson/host";
+import { INFO, log, nowMs, rand } from "../caisson/host";
 import { quote } from "../caisson/json";
 import { File, Outcome, Reader, Remark, Request, Verdict, allow, deny, onConfigure, review, serve } from "../caisson/policy";
 
@@ -53,6 +53,19 @@ on(PRIVATE + 1, (input: Reader): Reply => {
   let text = "[";
   for (let i = 0; i < words.length; i++) text += quote(words[i]) + ",";
   for (let i = 0; i < numbers.length; i++) text += numbers[i].toString() + (i < numbers.length - 1 ? "," : "");
+  return ok(text + "]");
+});
+
+// What else a module may ask of the host, and a boolean of the input: for true the time
+// and bytes, for false none.
+on(PRIVATE + 2, (input: Reader): Reply => {
+  const wanted = input.bool();
+  if (!input.finished()) return failure("bad_input", "not a boolean");
+  if (!wanted) return ok("[]");
+  const bytes = rand(16), twice = rand(16);
+  let text = "[" + nowMs().toString();
+  for (let i = 0; i < 16; i++) text += "," + bytes[i].toString();
+  for (let i = 0; i < 16; i++) text += "," + twice[i].toString();
   return ok(text + "]");
 });
 
