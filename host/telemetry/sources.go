@@ -13,6 +13,9 @@ type Queue struct {
 	Memory, MemoryBudget int64
 	// Principals is how many the rate limits remember.
 	Principals int
+	// Programs is how many live that may call tools, Suspended how many of them wait
+	// for their callers to answer.
+	Programs, Suspended int
 }
 
 // Plugin is how one plugin is at one moment. Counts are since it was loaded or
@@ -104,6 +107,8 @@ func (s *sources) describe(t *Telemetry) {
 	gauge("caisson_queue_tenants", "Tenants that have a place.")
 	gauge("caisson_memory_admitted_bytes", "Memory that the runs under way on this machine declared.")
 	gauge("caisson_memory_budget_bytes", "What they may declare together; 0 is no bound.")
+	gauge("caisson_programs", "Programs that may call tools and have not ended.")
+	gauge("caisson_programs_suspended", "Those of them that wait for their caller to answer their calls.")
 	gauge("caisson_rate_principals", "Principals that the rate limits remember.")
 	gauge("caisson_plugin_state", "1 for the state that a plugin is in, 0 for the others.", "plugin", "state")
 	gauge("caisson_plugin_info", "1, with what a plugin is.", "plugin", "kind", "version")
@@ -152,6 +157,7 @@ func (s *sources) Collect(ch chan<- prometheus.Metric) {
 		n := f()
 		q.Running, q.Waiting, q.Places, q.Tenants = q.Running+n.Running, q.Waiting+n.Waiting, q.Places+n.Places, q.Tenants+n.Tenants
 		q.Memory, q.MemoryBudget, q.Principals = q.Memory+n.Memory, q.MemoryBudget+n.MemoryBudget, q.Principals+n.Principals
+		q.Programs, q.Suspended = q.Programs+n.Programs, q.Suspended+n.Suspended
 	}
 	send("caisson_queue_running", float64(q.Running))
 	send("caisson_queue_waiting", float64(q.Waiting))
@@ -159,6 +165,8 @@ func (s *sources) Collect(ch chan<- prometheus.Metric) {
 	send("caisson_queue_tenants", float64(q.Tenants))
 	send("caisson_memory_admitted_bytes", float64(q.Memory))
 	send("caisson_memory_budget_bytes", float64(q.MemoryBudget))
+	send("caisson_programs", float64(q.Programs))
+	send("caisson_programs_suspended", float64(q.Suspended))
 	send("caisson_rate_principals", float64(q.Principals))
 	seen := make(map[string]bool) // two hosts of one program may have a plugin each
 	for _, f := range plugins {

@@ -47,7 +47,7 @@ func all(t *Telemetry) {
 func full(o Options) *Telemetry {
 	t := New(o)
 	t.AddQueue(func() Queue {
-		return Queue{Running: 1, Waiting: 2, Places: 3, Tenants: 1, Memory: 4, MemoryBudget: 5, Principals: 6}
+		return Queue{Running: 1, Waiting: 2, Places: 3, Tenants: 1, Memory: 4, MemoryBudget: 5, Principals: 6, Programs: 7, Suspended: 8}
 	})
 	t.AddPlugins(func() []Plugin {
 		return []Plugin{

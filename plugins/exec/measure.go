@@ -20,6 +20,7 @@ func (i *Interpreter) measured() func(context.Context) error {
 		if r, ok := i.o.Limiter.(*rates); ok {
 			q.Principals = r.remembered()
 		}
+		q.Programs, q.Suspended = i.programs.Live()
 		return q
 	})
 	return func(context.Context) error {

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -150,6 +151,34 @@ func TestAccessLog(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
 		}
 	}
+}
+
+// Programs that call tools are counted while they live, and apart while they wait.
+func TestMetricsOfPrograms(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	r := measuredRig(t, tel)
+	counted := func(when string, all, waiting int) {
+		t.Helper()
+		got := scrape(t, tel)
+		for _, want := range []string{fmt.Sprintf("caisson_programs %d\n", all), fmt.Sprintf("caisson_programs_suspended %d\n", waiting)} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: lacks %s\n%s", when, want, got)
+			}
+		}
+	}
+	counted("before", 0, 0)
+	s := r.suspended(rich, `one '{"city":"a"}'`, "one")
+	other := r.suspended(alice, `one '{"city":"a"}'; touch began; until [ -e end ]; do sleep 0.05; done`, "one")
+	counted("while both wait", 2, 2)
+	answered := make(chan answer, 1)
+	go func() { answered <- r.goOn(alice, other.ContinuationToken, ok(other.ToolCalls[0].ID, 1)) }()
+	waitFor(t, func() bool { return r.content(other.SessionID, "began") == "" })
+	counted("while one goes on", 2, 1)
+	into[said](t, r.goOn(rich, s.ContinuationToken, ok(s.ToolCalls[0].ID, 1)), 200)
+	r.write(other.SessionID, "end", "")
+	into[said](t, <-answered, 200)
+	r.alive(0, 0)
+	counted("afterwards", 0, 0)
 }
 
 func TestRouteOf(t *testing.T) {
