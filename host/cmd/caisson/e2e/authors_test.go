@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,14 +41,7 @@ func TestAuthorsTutorial(t *testing.T) {
 	if err := os.Symlink(binary, filepath.Join(bin, "caisson")); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := freeAddress(t)
 
 	// Files and commands, in the order of the document.
 	script := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -155,8 +156,8 @@ type server struct {
 // testKey is the service key of servers that are not in development.
 const testKey = "a-key-of-the-test"
 
-// serve starts a server and waits until it listens, not until it is ready.
-func (p place) serve(t testing.TB, args ...string) *server {
+// freeAddress is one at which nobody listened a moment ago.
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -166,6 +167,13 @@ func (p place) serve(t testing.TB, args ...string) *server {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return addr
+}
+
+// serve starts a server and waits until it listens, not until it is ready.
+func (p place) serve(t testing.TB, args ...string) *server {
+	t.Helper()
+	addr := freeAddress(t)
 	s := &server{place: p, url: "http://" + addr, key: testKey, exited: make(chan struct{})}
 	s.client = &http.Client{Transport: &http.Transport{}}
 	if !slices.Contains(args, "--plugins") {
@@ -204,6 +212,20 @@ func (s *server) ready(t testing.TB) *server {
 // eventually polls until ok or until the server ends.
 func (s *server) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
+	if !poll(s.exited, ok) {
+		how := "in time"
+		select {
+		case <-s.exited:
+			how = fmt.Sprintf("before the server ended with %v", s.cmd.ProcessState)
+		default:
+		}
+		t.Fatalf("not %s: %s\n%s", how, what, s.stderr.String())
+	}
+}
+
+// poll waits until ok, and reports whether it was before ended was closed and within
+// patience.
+func poll(ended <-chan struct{}, ok func() bool) bool {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	end := time.NewTimer(patience)
@@ -211,12 +233,13 @@ func (s *server) eventually(t testing.TB, what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-tick.C:
-		case <-s.exited:
-			t.Fatalf("the server ended before %s: %v\n%s", what, s.cmd.ProcessState, s.stderr.String())
+		case <-ended:
+			return false
 		case <-end.C:
-			t.Fatalf("not in time: %s\n%s", what, s.stderr.String())
+			return false
 		}
 	}
+	return true
 }
 
 type reply struct {

@@ -70,16 +70,8 @@ func TestCrash(t *testing.T) {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	end := time.NewTimer(patience)
-	defer end.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			t.Fatalf("not in time: %s", what)
-		}
+	if !poll(nil, ok) {
+		t.Fatalf("not in time: %s", what)
 	}
 }
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -13,14 +12,7 @@ import (
 // A configuration that changes while requests come: by command, by SIGHUP, and
 // through the address for operators.
 func TestReload(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	admin := freeAddress(t)
 	const credential = "an operator's credential"
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey, "ADMIN_CREDENTIAL="+credential)
 	base := "admin:\n  listen: " + admin + "\n  credential: {env: ADMIN_CREDENTIAL}\n"
