@@ -13,7 +13,8 @@ import (
 )
 
 // recorded is one fact that was seen on the wire, and the test that holds the fake
-// daemon, the adapter or both to it. The test's text contains holds.
+// daemon, the adapter or both to it. The test's text contains holds, which is empty where
+// the test is about nothing else.
 type recorded struct {
 	fact, test, holds string
 }
@@ -55,7 +56,7 @@ var daemonHTTP = []recorded{
 
 // daemonBehaviour is how the daemon's services behave.
 var daemonBehaviour = []recorded{
-	{"the order of stdout and stderr is not defined", "envd.TestOrder", "func"},
+	{"the order of stdout and stderr is not defined", "envd.TestOrder", ""},
 	{"a missing binary is 127", "envdfake.TestEnds", "no-such-command"},
 	{"what cannot be executed is 126", "envdfake.TestEnds", "126"},
 	{"no command is 127", "envdfake.TestGroups", "no command"},
@@ -111,12 +112,12 @@ var daemonBehaviour = []recorded{
 // errorMap are the tables of kinds, and what the protocol's client hides.
 var errorMap = []recorded{
 	{"control plane, by status and class of call", "fault.TestControl", "release ratio"},
-	{"control plane, as the client sees it", "control.TestErrorMap", "func"},
-	{"no answer", "control.TestNoAnswer", "func"},
+	{"control plane, as the client sees it", "control.TestErrorMap", ""},
+	{"no answer", "control.TestNoAnswer", ""},
 	{"data plane, by status", "fault.TestData", "cube says gone"},
-	{"codes of the protocol", "fault.TestRPC", "func"},
-	{"answers of gateways under the protocol, unary and streams", "envd.TestErrorsUnderTheProtocol", "func"},
-	{"a stream without its end", "envd.TestLost", "func"},
+	{"codes of the protocol", "fault.TestRPC", ""},
+	{"answers of gateways under the protocol, unary and streams", "envd.TestErrorsUnderTheProtocol", ""},
+	{"a stream without its end", "envd.TestLost", ""},
 }
 
 // quirks are known bugs and oddities, by their number in the list.
@@ -128,51 +129,51 @@ var quirks = []recorded{
 	{"5 tags", "envdfake.TestTags", "want 1"},
 	{"6 a keep-alive of 0", "envdfake.TestKeepAlive", `"Keepalive-Ping-Interval", "0"`},
 	{"6 the adapter's is constant", "envd.TestHeaders", `"50"`},
-	{"7 a deadline of 0", "envd.TestPastDeadline", "func"},
-	{"8 fork errors repeat the command", "fault.TestEchoedCommand", "func"},
+	{"7 a deadline of 0", "envd.TestPastDeadline", ""},
+	{"8 fork errors repeat the command", "fault.TestEchoedCommand", ""},
 	{"8 as the adapter tells it", "envd.TestHugeArgument", "800"},
-	{"9 no exit code in JSON", "envd.TestJSON", "func"},
-	{"10 making what exists", "envd.TestMakeDirTwice", "func"},
-	{"11 removing what is missing", "envd.TestRemoveAbsent", "func"},
+	{"9 no exit code in JSON", "envd.TestJSON", ""},
+	{"10 making what exists", "envd.TestMakeDirTwice", ""},
+	{"11 removing what is missing", "envd.TestRemoveAbsent", ""},
 	{"12 links are told as what they lead to", "envd.TestOddFiles", "Symlink"},
 	{"13 accounts are no check of permissions", "envdfake.TestAccounts", "below a directory of root's"},
 	{"14 reads of pipes and devices", "envd.TestOddFiles", "Mkfifo"},
-	{"15 raw uploads", "envd.TestUploads", "func"},
+	{"15 raw uploads", "envd.TestUploads", ""},
 	{"16 the type of an upload's answer", "envdfake.TestHTTP", "an upload is answered as"},
 	{"17 a timeout is always sent", "e2b.TestCreateBody", "timeout"},
-	{"18 connecting never shortens", "e2b.TestKeepAlive", "func"},
-	{"19 keeping a paused one alive", "e2b.TestKeepAlive", "func"},
-	{"20 paused or gone", "envd.TestPausedOrGone", "func"},
+	{"18 connecting never shortens", "e2b.TestKeepAlive", ""},
+	{"19 keeping a paused one alive", "e2b.TestKeepAlive", ""},
+	{"20 paused or gone", "envd.TestPausedOrGone", ""},
 	{"21 resuming what exists is 404 or 500", "e2b.TestConnect", "500"},
-	{"23 one protocol, bounded retries", "envd.TestRetries", "func"},
+	{"23 one protocol, bounded retries", "envd.TestRetries", ""},
 	{"24 connecting has a body", "controlfake.TestStrict", "no body when connecting"},
-	{"25 no token", "e2b.TestNoToken", "func"},
-	{"26 tokens on other ports", "e2b.TestPorts", "func"},
+	{"25 no token", "e2b.TestNoToken", ""},
+	{"26 tokens on other ports", "e2b.TestPorts", ""},
 	{"27 untagged templates", "e2b.TestTemplates", "untagged"},
 	{"28 unknown builds are 400", "fault.TestControl", "unknown build"},
 	{"29 an alias is no id", "controlfake.TestStrict", "an alias as an id"},
-	{"30 resuming right after pausing", "cube.TestSlowPause", "func"},
-	{"31 paused again after connecting", "cube.TestRelapse", "func"},
-	{"32 stale routes", "envd.TestRetries", "func"},
+	{"30 resuming right after pausing", "cube.TestSlowPause", ""},
+	{"31 paused again after connecting", "cube.TestRelapse", ""},
+	{"32 stale routes", "envd.TestRetries", ""},
 	{"33 token failures", "cube.TestGateway", "a token that is refused"},
-	{"34 lost metadata", "cube.TestLostMetadata", "func"},
-	{"34 lost from listings", "cube.TestListAbsence", "func"},
-	{"35 filters by state", "cube.TestFilters", "func"},
-	{"36 dropped variables", "cube.TestDroppedEnv", "func"},
-	{"37 no daemon", "cube.TestNoDaemon", "func"},
+	{"34 lost metadata", "cube.TestLostMetadata", ""},
+	{"34 lost from listings", "cube.TestListAbsence", ""},
+	{"35 filters by state", "cube.TestFilters", ""},
+	{"36 dropped variables", "cube.TestDroppedEnv", ""},
+	{"37 no daemon", "cube.TestNoDaemon", ""},
 	{"38 a node that failed", "cube.TestGateway", "a node that failed"},
-	{"39 deleting a paused one", "cube.TestDeletePaused", "func"},
-	{"40 late events", "envd.TestQuietProgram", "func"},
-	{"41 a daemon that cannot be reached", "cube.TestNoDaemon", "func"},
+	{"39 deleting a paused one", "cube.TestDeletePaused", ""},
+	{"40 late events", "envd.TestQuietProgram", ""},
+	{"41 a daemon that cannot be reached", "cube.TestNoDaemon", ""},
 	{"42 credentials on every call", "envd.TestHeaders", "BasicAuth"},
 	{"43 a page instead of a stream", "cube.TestGateway", "a page instead of a stream"},
-	{"44 fixed metadata keys", "e2b.TestMetadata", "func"},
-	{"45 snapshots without variables", "e2b.TestSnapshots", "func"},
+	{"44 fixed metadata keys", "e2b.TestMetadata", ""},
+	{"45 snapshots without variables", "e2b.TestSnapshots", ""},
 	{"46 a desktop that is down", "envd.TestWebSocket", "a desktop that is down"},
 	{"47 a desktop at another path", "envd.TestWebSocket", "another path"},
-	{"48 ports that open late", "envd.TestReady", "func"},
-	{"49 answers without a bound", "envd.TestLimitedAnswers", "func"},
-	{"50 routes of another version", "e2b.TestVersions", "func"},
+	{"48 ports that open late", "envd.TestReady", ""},
+	{"49 answers without a bound", "envd.TestLimitedAnswers", ""},
+	{"50 routes of another version", "e2b.TestVersions", ""},
 	{"51 routes that are not there", "fault.TestControl", "no route, validated"},
 }
 
@@ -209,6 +210,8 @@ func TestRecorded(t *testing.T) {
 			switch body, ok := tests[row.test]; {
 			case !ok:
 				t.Errorf("%s: there is no %s", row.fact, row.test)
+			case row.holds != "" && strings.Contains("func Test", row.holds):
+				t.Errorf("%s: %q is in every %s", row.fact, row.holds, row.test)
 			case !strings.Contains(body, row.holds):
 				t.Errorf("%s: %s does not hold %q", row.fact, row.test, row.holds)
 			}

@@ -1,9 +1,11 @@
 package interp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -104,5 +106,30 @@ node -e 'console.log("third")'`)
 	o := s.on(ctx, e, p)
 	if o.Code != 0 || !strings.Contains(o.stdout, "cannot allocate memory") || !strings.HasSuffix(o.stdout, "first\nthird\n") {
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestTooManyCalls: what a script is told that calls more often at once than it may.
+func TestTooManyCalls(t *testing.T) {
+	need(t, "bash")
+	s := newSandbox(t)
+	p := s.program("bash", "main.sh", `
+for i in $(seq 129); do "$CAISSON_CALL" n > /dev/null & done
+wait`)
+	said := make(chan struct{}, 1)
+	var stderr bytes.Buffer
+	p.Stderr = io.MultiWriter(&stderr, signal(said))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s.callable(&p, func(ctx context.Context, _ control.Call) (control.Reply, error) {
+		select {
+		case <-said: // for all of them
+			said <- struct{}{}
+		case <-ctx.Done():
+		}
+		return control.Reply{Result: []byte("1")}, nil
+	})
+	if o := s.on(ctx, shared, p); o.Code != 0 || !strings.Contains(stderr.String(), "128 calls wait already") {
+		t.Errorf("%+v, %q", o, stderr.String())
 	}
 }

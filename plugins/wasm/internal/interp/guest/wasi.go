@@ -46,7 +46,8 @@ func instantiateWASI(ctx context.Context, r wazero.Runtime) error {
 	return nil
 }
 
-// errnoFunctions are the WASI functions whose failure may be a full quota.
+// errnoFunctions are the WASI functions whose failure may have a cause that wazero has no
+// number for: a full quota, too many open files, or a file that has no place to seek to.
 var errnoFunctions = map[string]bool{
 	"fd_write": true, "fd_pwrite": true, "fd_seek": true, "fd_tell": true, "fd_allocate": true, "fd_filestat_set_size": true,
 	"path_open": true, "path_create_directory": true, "path_link": true, "path_symlink": true, "path_rename": true,

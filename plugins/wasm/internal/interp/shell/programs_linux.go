@@ -93,7 +93,11 @@ func (g *programs) begin(s wire.Start, files []*os.File) {
 		}
 	case there, !isCall(s) && len(g.running)-g.calls >= maxPrograms, isCall(s) && g.calls >= maxCalls:
 		theirs(files).close()
-		g.tell(wire.Ended{ID: s.ID, Code: 126, Message: fmt.Sprintf("%d programs run already, which is the limit of a script", len(g.running))})
+		message := fmt.Sprintf("%d programs run already, which is the limit of a script", len(g.running)-g.calls)
+		if isCall(s) {
+			message = fmt.Sprintf("%d calls wait already, which is the limit of a script", g.calls)
+		}
+		g.tell(wire.Ended{ID: s.ID, Code: 126, Message: message})
 	default:
 		ctx, cancel := context.WithCancel(g.ctx)
 		g.running[s.ID] = cancel
