@@ -9,6 +9,8 @@ ADDR     ?= 127.0.0.1:8080
 DATA     ?= data
 PACKS    ?= core
 BENCH    ?= .
+PACKAGES ?= ./...
+FUZZ     ?= .
 FUZZTIME ?= 10s
 SOAKTIME ?= 10m
 
@@ -192,9 +194,10 @@ test-full: build packs ## run every language in the full Docker image; tools/eng
 		echo 'make test-full: no image; tools/engine.sh start && tools/engine.sh image full && eval "$$(tools/engine.sh env)"' >&2; exit 1; }
 	$(GO) test -count=1 -v -timeout 20m -run '^(TestDockerLanguages|TestDockerLibraries|TestPlansRunInTheFullImage|TestWireInDocker)$$' ./host/cmd/caisson/e2e ./plugins/languages ./plugins/exec/clienttest
 
+# PACKAGES are those it runs.
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
-	env -u CGO_ENABLED $(GO) test -race -timeout 20m $(TESTFLAGS) ./...
+	env -u CGO_ENABLED $(GO) test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
 lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 	@$(need-npm)
@@ -207,8 +210,8 @@ bench: need-go build ## run benchmarks with every pack and write docs/performanc
 	{ $(call benchmarks,$(GO)) && $(call benchmarks,$(GO) -C runtimes/wasm/bench/compare); } \
 		$(if $(filter .,$(BENCH)),| bin/performance docs/performance.md)
 
-fuzz: need-go ## run every fuzz target for FUZZTIME (10s)
-	tools/fuzz.sh $(FUZZTIME)
+fuzz: need-go ## run every fuzz target, or those that FUZZ matches, for FUZZTIME (10s)
+	tools/fuzz.sh $(FUZZTIME) '$(FUZZ)'
 
 soak: build ## run every soak test and every fuzz target for SOAKTIME (10m) each
 	@$(MAKE) -s --no-print-directory packs PACKS=all
