@@ -105,7 +105,7 @@ func (s *sources) describe(t *Telemetry) {
 	gauge("caisson_queue_waiting", "Runs that wait for their turn.")
 	gauge("caisson_queue_places", "Places that are taken, by runs whose request or answer is on its way too.")
 	gauge("caisson_queue_tenants", "Tenants that have a place.")
-	gauge("caisson_memory_admitted_bytes", "Memory that the runs under way on this machine declared.")
+	gauge("caisson_memory_admitted_bytes", "Memory that the runs under way on this machine declared, and programs that wait for their callers.")
 	gauge("caisson_memory_budget_bytes", "What they may declare together; 0 is no bound.")
 	gauge("caisson_programs", "Programs that may call tools and have not ended.")
 	gauge("caisson_programs_suspended", "Those of them that wait for their caller to answer their calls.")

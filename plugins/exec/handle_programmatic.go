@@ -214,14 +214,14 @@ func (d *door) continueProgram(w http.ResponseWriter, r *http.Request, p host.Pr
 	return d.answerProgram(r, out, cont.Program, cont, nil)
 }
 
-// room waits for room to run on.
+// room waits for room to run on. Memory the program has.
 func (d *door) room(ctx context.Context, place *queue.Place, cont *programmatic.Continuation[outcome]) error {
 	if cont.Over() {
 		return nil
 	}
 	wait, cancel := context.WithTimeout(ctx, d.o.MaxWait)
 	defer cancel()
-	place.Need(cont.Memory())
+	place.Resumes()
 	err := place.Wait(wait)
 	if err != nil && ctx.Err() == nil {
 		err = rateLimited("no room to run within "+d.o.MaxWait.String(), defaultRetry, err)

@@ -20,6 +20,7 @@ import (
 type call struct {
 	in        *CodeRun
 	place     *queue.Place
+	memory    *queue.Held // of a program while it lives
 	principal host.Principal
 	billing   host.Billing
 	cents     int64
@@ -86,6 +87,7 @@ func (i *Interpreter) run(ctx context.Context, c *call) (res *CodeResult, err er
 			i.settled(c)
 		}
 		c.place.Done() // what is left to do takes nobody's turn
+		c.memory.Release()
 	}()
 	defer func() { i.ended(ctx, c, err) }()
 	for range attempts {
@@ -126,7 +128,7 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 	if !target.Info.Has(backend.CapShared) { // a provider elsewhere has its own memory
 		c.place.Need(o.spec.Limits.MemoryBytes)
 		if c.program != nil {
-			c.program.SetMemory(o.spec.Limits.MemoryBytes)
+			c.place.Lasts()
 		}
 	}
 	if c.charge == nil {
@@ -229,6 +231,9 @@ func (i *Interpreter) turn(ctx context.Context, c *call) (release func(), err er
 		err = c.place.Wait(wait)
 	}
 	if err == nil {
+		if c.program != nil && c.memory == nil {
+			c.memory = c.place.Keep()
+		}
 		return release, nil
 	}
 	release()

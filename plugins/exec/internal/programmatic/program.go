@@ -23,7 +23,6 @@ type Program[R any] struct {
 	budget time.Duration
 
 	session string
-	memory  int64
 	calls   []*call // all there ever were, in order
 	open    []*call // without an answer, in order
 	rounds  int
@@ -160,20 +159,6 @@ func (p *Program[R]) Session() string {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	return p.session
-}
-
-// SetMemory notes how many bytes of memory the program may use while it runs.
-func (p *Program[R]) SetMemory(bytes int64) {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	p.memory = bytes
-}
-
-// Memory returns what SetMemory noted.
-func (p *Program[R]) Memory() int64 {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	return p.memory
 }
 
 // Stop ends the program: its caller has gone away.

@@ -1,8 +1,8 @@
 // Package queue bounds how many runs go on at once, for each tenant and in all,
 // and how many may wait. Waiting is first come first served within a tenant; of
 // several tenants, the one with the fewest runs under way comes next, so that one
-// tenant's burst delays itself. What runs declare that they may use of this machine's memory is kept
-// within a budget.
+// tenant's burst delays itself. What runs declare that they may use of this machine's
+// memory is kept within a budget, of programs that wait for their callers too.
 //
 // It knows nothing of sessions or money: a place is an entitlement, no more.
 package queue
@@ -42,7 +42,8 @@ type Limits struct {
 	TenantShare int
 	// Memory bounds the bytes that all runs under way declared together, and
 	// TenantMemory those of each tenant; 0 does not. A run that declares more than
-	// there is in all runs alone.
+	// there is in all runs alone. Runs that keep their memory have half of Memory at
+	// most, so that there is always some that comes back.
 	Memory, TenantMemory int64
 }
 
@@ -62,7 +63,8 @@ type Queue struct {
 	turns   []*tenant // those with waiters, next first
 	places  int
 	running int
-	memory  int64
+	memory  int64 // of those that run, and held
+	held    int64 // by runs that keep theirs
 	// last is who joined last, and before the last one that was somebody else.
 	last, before seen
 
@@ -79,7 +81,8 @@ type seen struct {
 type tenant struct {
 	name            string
 	places, running int
-	memory          int64
+	holds           int
+	memory, held    int64
 	waiting         []*Place
 }
 
@@ -90,7 +93,9 @@ type Place struct {
 
 	state   state
 	need    int64 // bytes
-	passed  int   // runs that began before this one although it had come first
+	lasts   bool  // it will keep them
+	resumes bool
+	passed  int // runs that began before this one although it had come first
 	granted chan struct{}
 }
 
@@ -155,7 +160,11 @@ func (p *Place) Wait(ctx context.Context) error {
 		if len(p.t.waiting) == 0 {
 			p.q.turns = append(p.q.turns, p.t)
 		}
-		p.t.waiting = append(p.t.waiting, p)
+		at := len(p.t.waiting)
+		if i := slices.IndexFunc(p.t.waiting, func(o *Place) bool { return !o.resumes }); p.resumes && i >= 0 {
+			at = i
+		}
+		p.t.waiting = slices.Insert(p.t.waiting, at, p)
 		p.q.dispatch()
 	}
 	p.q.mu.Unlock()
@@ -211,9 +220,8 @@ func (p *Place) Leave() {
 	}
 	p.state = left
 	q.places--
-	if t.places--; t.places == 0 {
-		delete(q.tenants, t.name)
-	}
+	t.places--
+	q.forget(t)
 	q.dispatch()
 	q.settle()
 }
@@ -253,6 +261,9 @@ func (q *Queue) next() int {
 		case t.running >= q.most(t):
 		case !q.share(t, p): // its own tenant's runs are in the way
 		case !q.room(p):
+			if !q.comes(p) {
+				continue // it may take long, which is not the others' concern
+			}
 			if p.passed >= patience {
 				return -1
 			}
@@ -283,12 +294,24 @@ func (q *Queue) most(t *tenant) int {
 
 // share reports whether p leaves its tenant within its part of the memory.
 func (q *Queue) share(t *tenant, p *Place) bool {
-	return q.limits.TenantMemory <= 0 || t.running == 0 || t.memory+p.need <= q.limits.TenantMemory
+	return q.limits.TenantMemory <= 0 || p.need == 0 || t.running == 0 && t.held == 0 || t.memory+p.need <= q.limits.TenantMemory
 }
 
 // room reports whether there is memory for p.
 func (q *Queue) room(p *Place) bool {
-	return q.limits.Memory <= 0 || q.running == 0 || q.memory+p.need <= q.limits.Memory
+	most := q.limits.Memory
+	switch {
+	case most <= 0, p.need == 0, q.running == 0 && q.held == 0:
+		return true
+	case p.lasts && q.held > 0 && q.held+p.need > most/2:
+		return false
+	}
+	return q.memory+p.need <= most
+}
+
+// comes reports whether there is memory for p once those that run have ended.
+func (q *Queue) comes(p *Place) bool {
+	return q.held == 0 || !p.lasts && q.held+p.need <= q.limits.Memory
 }
 
 // Stats are a queue at one moment.
@@ -296,7 +319,7 @@ type Stats struct {
 	// Places are all that are taken, Running and Waiting those that run and wait for
 	// their turn, Tenants whose they are.
 	Places, Running, Waiting, Tenants int
-	// Memory is what the running ones declared, in bytes.
+	// Memory is what the running ones declared, and those that keep theirs, in bytes.
 	Memory int64
 }
 

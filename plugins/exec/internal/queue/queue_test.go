@@ -365,3 +365,76 @@ func TestHammer(t *testing.T) {
 	q.Close()
 	<-q.Empty()
 }
+
+// What programs keep while they wait is part of the budget, at most half of it, and in
+// nobody's way who needs none of it.
+func TestKeptMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 100, TenantMemory: 60})
+		order := make(chan string, 50)
+		begin := func(tenant, name string, need int64, lasts bool) *queue.Place {
+			p := join(t, q, tenant)
+			p.Need(need)
+			if lasts {
+				p.Lasts()
+			}
+			waitInOrder(t, p, name, order)
+			return p
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for len(order) > 0 {
+				got = append(got, <-order)
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Fatalf("%v run, want %v", got, want)
+			}
+		}
+		p1 := begin("a", "p1", 40, true)
+		expect("p1")
+		m1 := p1.Keep()
+		p1.Leave() // it waits for its caller
+		if s := q.Stats(); s != (queue.Stats{Tenants: 1, Memory: 40}) {
+			t.Errorf("stats = %+v", s)
+		}
+		p2 := begin("b", "p2", 20, true) // beyond half
+		expect()
+		a := begin("a", "a", 30, false) // beyond a's part
+		c := begin("c", "c", 60, false)
+		expect("c")
+		again := join(t, q, "a") // p1 goes on, with what it has
+		again.Resumes()
+		waitInOrder(t, again, "again", order)
+		expect("again")
+		again.Leave()
+		c.Leave()
+		big := begin("d", "big", 80, false) // never while p1 waits, and in nobody's way
+		var small []*queue.Place
+		for i := range 20 {
+			small = append(small, begin("e", "small", 5, false))
+			expect("small")
+			small[i].Leave()
+		}
+		m1.Release()
+		expect("a", "p2")
+		m2 := p2.Keep()
+		p2.Leave()
+		a.Leave()
+		expect("big")
+		big.Leave()
+		m2.Release()
+		(*queue.Held)(nil).Release()
+		if s := q.Stats(); s != (queue.Stats{}) {
+			t.Errorf("in the end %+v", s)
+		}
+		if left := begin("a", "left", 1, true); left != nil {
+			expect("left")
+			left.Leave()
+			if left.Keep() != nil {
+				t.Error("a place that does not run keeps memory")
+			}
+		}
+	})
+}
