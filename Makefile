@@ -197,7 +197,8 @@ test-full: build packs ## run every language in the full Docker image; tools/eng
 # PACKAGES are those it runs.
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
-	env -u CGO_ENABLED $(GO) test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
+	@echo "go test -race $(TESTFLAGS) of $(words $(PACKAGES)) patterns"
+	@env -u CGO_ENABLED $(GO) test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
 lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 	@$(need-npm)

@@ -81,7 +81,7 @@ func (m *Mounting) Handle(pattern string, h http.Handler, refuse func(http.Respo
 		if span.Exists() {
 			r = r.WithContext(ctx)
 		}
-		r = identified(w, r)
+		r = Identify(w, r)
 		if !m.covers(r.URL.Path) {
 			refuse(w, r, &HTTPError{Status: http.StatusForbidden, Code: "forbidden", Message: "this path is not open"})
 			return
@@ -111,7 +111,7 @@ func (m *Mounting) Handle(pattern string, h http.Handler, refuse func(http.Respo
 // HandlePublic registers a route that needs no credential, such as health.
 func (m *Mounting) HandlePublic(pattern string, h http.Handler) {
 	m.router.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, identified(w, r))
+		h.ServeHTTP(w, Identify(w, r))
 	}))
 }
 

@@ -18,8 +18,9 @@ const RequestIDHeader = "X-Request-Id"
 // records. Callers choose theirs, so it proves nothing.
 func RequestID(ctx context.Context) string { return backend.RequestID(ctx) }
 
-// identified gives a request its id, and tells its answer.
-func identified(w http.ResponseWriter, r *http.Request) *http.Request {
+// Identify gives a request its id, if it has none, and tells its answer. Routes that are
+// mounted do so; it is for what a server answers beside them.
+func Identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := RequestID(r.Context())
 	if id == "" {
 		if id = broughtID(r.Header); id == "" {

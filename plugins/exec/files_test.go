@@ -68,6 +68,11 @@ func TestDownload(t *testing.T) {
 		t.Errorf("two ranges, backwards: %d %q", a.status, a.body)
 	}
 	q = r.request("GET", alice, at+data.ID, nil)
+	q.Header.Set("Range", "lines=1-2")
+	if a := r.do(q); a.status != 200 || string(a.body) != "0123456789" {
+		t.Errorf("a range of something unknown: %d %q", a.status, a.body)
+	}
+	q = r.request("GET", alice, at+data.ID, nil)
 	q.Header.Set("Range", "bytes=10-")
 	beyond := r.do(q)
 	if e := into[obj](t, beyond, 416); e["code"] != "range_not_satisfiable" || e["status"] != 416.0 || beyond.header.Get("Content-Range") != "bytes */10" ||

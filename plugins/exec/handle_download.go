@@ -77,6 +77,9 @@ func (d *door) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private")
 	h.Set("ETag", etag(e))
+	if unit, _, _ := strings.Cut(r.Header.Get("Range"), "="); unit != "bytes" {
+		r.Header.Del("Range") // of a unit that is not known, and so ignored (RFC 9110 §14.2)
+	}
 	// Ranges, conditions and HEAD are the library's. The name is empty: it is
 	// for guessing the type, which is settled.
 	http.ServeContent(&ranged{ResponseWriter: w}, r, "", e.Modified, content)

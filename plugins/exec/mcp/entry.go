@@ -105,7 +105,7 @@ func (s *Server) Mount(m Mounting) {
 	m.Intercept(s.guard)
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		for _, path := range []string{Path, Path + "/{$}"} {
-			m.Handle(method+" "+path, http.HandlerFunc(s.serve), s.refuse)
+			m.Handle(method+" "+path, http.HandlerFunc(s.serve), s.turnedAway)
 		}
 	}
 	m.OnClose(s.close)
@@ -142,13 +142,31 @@ const stopGrace = 10 * time.Second
 // server that waits for its requests to end calls it first, since listening has none.
 func (s *Server) Drain() { s.shut() }
 
-// serve answers a request that was let in, with a line of log: no bodies, no keys.
+// serve answers a request that was let in.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	s.measured(w, r, s.answer)
+}
+
+// turnedAway answers a request that was not.
+func (s *Server) turnedAway(w http.ResponseWriter, r *http.Request, e *host.HTTPError) {
+	s.measured(w, r, func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, e) })
+}
+
+// measured ends an answer with a line of log, without bodies and keys, and counts it.
+func (s *Server) measured(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request)) {
 	start, out := time.Now(), response.New(w, s.o.Stall)
-	s.answer(out, r)
+	s.o.Telemetry.RequestBegan()
+	answer(out, r)
 	out.End()
-	p, _ := host.PrincipalFrom(r.Context())
-	args := []any{"method", r.Method, "route", Path, "status", out.Status(), "ms", time.Since(start).Milliseconds(), "org", p.Org, "request", p.RequestID}
+	took := time.Since(start)
+	s.o.Telemetry.RequestEnded(Path, r.Method, out.Status(), took)
+	args := []any{
+		"method", r.Method, "route", Path, "status", out.Status(), "ms", took.Milliseconds(), "bytes", out.Bytes(),
+		"request", host.RequestID(r.Context()),
+	}
+	if p, ok := host.PrincipalFrom(r.Context()); ok {
+		args = append(args, "org", p.Org, "via", p.Via)
+	}
 	if err := out.Err(); err != nil {
 		args = append(args, "error", err)
 	}

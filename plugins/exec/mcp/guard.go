@@ -17,13 +17,13 @@ import (
 // (DNS rebinding).
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	if !s.named(r) {
-		s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "the server does not answer for this host"))
+		s.turnedAway(w, r, refusal(http.StatusForbidden, "forbidden", "the server does not answer for this host"))
 		return true
 	}
 	// The check lets requests pass that change nothing; here those are refused as well.
 	probe := &http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}
 	if http.NewCrossOriginProtection().Check(probe) != nil {
-		s.refuse(w, r, refusal(http.StatusForbidden, "forbidden", "requests of web pages of another origin are refused"))
+		s.turnedAway(w, r, refusal(http.StatusForbidden, "forbidden", "requests of web pages of another origin are refused"))
 		return true
 	}
 	return false

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/caisson-run/caisson/host/telemetry"
 )
 
 // Path is where the protocol is answered.
@@ -42,6 +44,8 @@ type Options struct {
 	OutputBytes int
 	// Version is the server's own, told to clients: "dev".
 	Version string
+	// Telemetry counts requests; nil counts none.
+	Telemetry *telemetry.Telemetry
 }
 
 func (o Options) complete() (Options, error) {

@@ -35,6 +35,9 @@ func TestMetricsAreForOperators(t *testing.T) {
 		}
 		return r
 	}
+	if r, err := s.request(t.Context(), http.MethodGet, "/mcp", "", ""); err != nil || r.status != http.StatusUnauthorized {
+		t.Errorf("the protocol's tools without a key: %+v, %v", r, err)
+	}
 	socket := filepath.Join(p.data, "admin.sock")
 	local := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -53,6 +56,7 @@ func TestMetricsAreForOperators(t *testing.T) {
 		for _, want := range []string{
 			`caisson_runs_total{language="py",outcome="completed",stop="exit"} 1`,
 			`caisson_http_requests_total{method="POST",route="/exec",status="200"} 1`,
+			`caisson_http_requests_total{method="GET",route="/mcp",status="401"} 1`,
 			`caisson_plugin_state{plugin="wasm",state="ready"} 1`,
 			`caisson_plugin_calls_total{code="OK",method="Run",plugin="wasm"} 1`,
 			`caisson_sessions_created_total{origin="exec"} 1`,

@@ -58,7 +58,7 @@ func (o Options) admission(d *Deployment, wallets admission.Wallets) (*admission
 func (o Options) mcp(router http.Handler) mcp.Options {
 	f := o.File
 	return mcp.Options{
-		Handler: router, Version: o.Version,
+		Handler: router, Version: o.Version, Telemetry: o.Telemetry,
 		Hosts: f.MCP.Hosts, Sessions: int(f.MCP.Sessions), Idle: time.Duration(f.MCP.Idle),
 		OutputBytes: int(f.MCP.OutputBytes), BodyBytes: int64(f.Requests.MaxBytes),
 	}

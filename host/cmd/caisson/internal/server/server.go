@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caisson-run/caisson/host"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -109,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if !s.ready.Load() {
 		w.Header().Set("Retry-After", "1")
-		writeError(w, http.StatusServiceUnavailable, "starting", "the server is starting")
+		s.refuse(w, r, http.StatusServiceUnavailable, "starting", "the server is starting")
 		return
 	}
 	h, pattern := s.mux.Handler(r)
@@ -131,24 +132,28 @@ func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler
 	h.ServeHTTP(&rec, r)
 	switch {
 	case rec.status != http.StatusMethodNotAllowed:
-		writeError(w, http.StatusNotFound, "not_found", "there is nothing at this path")
+		s.refuse(w, r, http.StatusNotFound, "not_found", "there is nothing at this path")
 	case !s.methods[r.Method]:
-		writeError(w, http.StatusNotImplemented, "not_implemented", "this server does not know the method "+r.Method)
+		s.refuse(w, r, http.StatusNotImplemented, "not_implemented", "this server does not know the method "+r.Method)
 	default:
 		w.Header().Set("Allow", rec.header.Get("Allow"))
-		writeError(w, rec.status, "method_not_allowed", "this path does not take "+r.Method)
+		s.refuse(w, r, rec.status, "method_not_allowed", "this path does not take "+r.Method)
 	}
 }
 
-// writeError writes the error shape of docs/wire.md: a sentence for
-// people, twice since clients differ in where they look, and a code for programs.
-func writeError(w http.ResponseWriter, status int, code, message string) {
+// refuse answers what no entry does, in the error shape of docs/wire.md: a sentence for
+// people, twice since clients differ in where they look, and a code for programs. The
+// path, which is the caller's, is not logged.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	id := host.RequestID(host.Identify(w, r).Context())
+	s.log.Info("request", "method", r.Method, "route", "", "status", status, "request", id)
 	body, err := json.Marshal(struct {
-		Error   string `json:"error"`
-		Message string `json:"message"`
-		Status  int    `json:"status"`
-		Code    string `json:"code"`
-	}{message, message, status, code})
+		Error     string `json:"error"`
+		Message   string `json:"message"`
+		Status    int    `json:"status"`
+		Code      string `json:"code"`
+		RequestID string `json:"request_id"`
+	}{message, message, status, code, id})
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{}`)
 	}

@@ -64,7 +64,7 @@ func TestAnswers(t *testing.T) {
 	}))
 
 	r := do(t, client, "GET", url+"/thing/1")
-	if r.status != 503 || r.header.Get("Retry-After") != "1" || r.body != `{"error":"the server is starting","message":"the server is starting","status":503,"code":"starting"}`+"\n" {
+	if r.status != 503 || r.header.Get("Retry-After") != "1" || r.body != `{"error":"the server is starting","message":"the server is starting","status":503,"code":"starting","request_id":"`+r.header.Get("X-Request-Id")+`"}`+"\n" {
 		t.Errorf("before Ready: %+v", r)
 	}
 	s.Ready()
@@ -72,7 +72,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("a route: %+v", r)
 	}
 	r = do(t, client, "GET", url+"/other")
-	if r.status != 404 || r.header.Get("Content-Type") != "application/json" || r.body != `{"error":"there is nothing at this path","message":"there is nothing at this path","status":404,"code":"not_found"}`+"\n" {
+	if r.status != 404 || r.header.Get("Content-Type") != "application/json" || r.body != `{"error":"there is nothing at this path","message":"there is nothing at this path","status":404,"code":"not_found","request_id":"`+r.header.Get("X-Request-Id")+`"}`+"\n" || len(r.header.Get("X-Request-Id")) < 20 {
 		t.Errorf("an unknown path: %+v", r)
 	}
 }
