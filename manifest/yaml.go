@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/caisson-run/caisson/internal/yamldepth"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -150,7 +151,7 @@ func checkTokens(r *report, tokens token.Tokens) bool {
 		r.fail(place(tokens[maxTokens]), "", "more than %d tokens", maxTokens)
 		return false
 	}
-	flow, dashes, dashLine := 0, 0, 0
+	deep := yamldepth.Exceeds(tokens, maxDepth)
 	started, block := false, false
 	for _, t := range tokens {
 		refused := ""
@@ -178,17 +179,8 @@ func checkTokens(r *report, tokens token.Tokens) bool {
 			refused = "complex keys are not allowed"
 		case token.InvalidType:
 			refused = printable(t.Error)
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType:
-			if t.Position.Line != dashLine {
-				dashes, dashLine = 0, t.Position.Line
-			}
-			dashes++
 		}
-		if flow > maxDepth || dashes > maxDepth {
+		if t == deep {
 			refused = fmt.Sprintf("nested more than %d levels deep", maxDepth)
 		}
 		if refused != "" {

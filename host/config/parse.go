@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/caisson-run/caisson/internal/yamldepth"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -37,6 +39,9 @@ func (e *Error) Error() string {
 	}
 	return s + e.Reason
 }
+
+// maxDepth is how deep lists and mappings may be nested in brackets and braces.
+const maxDepth = 32
 
 // Load reads the file at path. Relative paths inside it are taken from its own
 // directory. Errors of content are *Error values, joined.
@@ -74,7 +79,11 @@ func Parse(name string, data []byte) (f File, err error) {
 	if len(data) > MaxSize {
 		return File{}, &Error{File: name, Line: 1, Column: 1, Reason: fmt.Sprintf("the file is larger than %d KiB", MaxSize>>10)}
 	}
-	tree, err := parser.ParseBytes(data, 0)
+	tokens := lexer.Tokenize(string(data))
+	if t := yamldepth.Exceeds(tokens, maxDepth); t != nil {
+		return File{}, at(name, nil, t, fmt.Sprintf("nested more than %d levels deep", maxDepth))
+	}
+	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return File{}, located(name, nil, err)
 	}
