@@ -110,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if !s.ready.Load() {
 		w.Header().Set("Retry-After", "1")
-		s.refuse(w, r, http.StatusServiceUnavailable, "starting", "the server is starting")
+		s.refuse(w, r, http.StatusServiceUnavailable, codeStarting, "the server is starting")
 		return
 	}
 	h, pattern := s.mux.Handler(r)
@@ -141,12 +141,18 @@ func (s *Server) unrouted(w http.ResponseWriter, r *http.Request, h http.Handler
 	}
 }
 
+const codeStarting = "starting"
+
 // refuse answers what no entry does, in the error shape of docs/wire.md: a sentence for
 // people, twice since clients differ in where they look, and a code for programs. The
 // path, which is the caller's, is not logged.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 	id := host.RequestID(host.Identify(w, r).Context())
-	s.log.Info("request", "method", r.Method, "route", "", "status", status, "request", id)
+	level := hclog.Info
+	if code == codeStarting {
+		level = hclog.Debug // whoever waits for the start asks often
+	}
+	s.log.Log(level, "request", "method", r.Method, "route", "", "status", status, "request", id)
 	body, err := json.Marshal(struct {
 		Error     string `json:"error"`
 		Message   string `json:"message"`
