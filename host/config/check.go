@@ -52,6 +52,9 @@ var (
 	envExpr    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
+// maxListed bounds the backends, policies and language tables of a configuration.
+const maxListed = 64
+
 // maxOutput bounds what a configuration may have a tool hand back.
 const maxOutput = 16 << 20
 
@@ -59,6 +62,17 @@ func (c *checker) match(field, value string, expr *regexp.Regexp) {
 	if !expr.MatchString(value) {
 		c.fail(field, "must match %s", expr)
 	}
+}
+
+// tooMany refuses lists that are too long: each element is loaded.
+func (c *checker) tooMany(f File) (found bool) {
+	for field, n := range map[string]int{"policies": len(f.Policies), "languages": len(f.Languages), "backends": len(f.Backends)} {
+		if n > maxListed {
+			c.fail(field, "has %d elements, and at most %d are allowed", n, maxListed)
+			found = true
+		}
+	}
+	return found
 }
 
 func (c *checker) file(f File) {
@@ -74,6 +88,9 @@ func (c *checker) file(f File) {
 		if d == "" {
 			c.fail(fmt.Sprintf("plugins.dirs[%d]", i), "must name a directory")
 		}
+	}
+	if c.tooMany(f) {
+		return // no line for each of thousands
 	}
 	c.backends(f)
 	for i, p := range f.Policies {

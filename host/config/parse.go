@@ -46,6 +46,14 @@ const maxDepth = 32
 // Load reads the file at path. Relative paths inside it are taken from its own
 // directory. Errors of content are *Error values, joined.
 func Load(path string) (File, error) {
+	// Opening what is no file may wait for ever, and the server with it.
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, fmt.Errorf("configuration: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return File{}, fmt.Errorf("configuration: %s is not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return File{}, fmt.Errorf("configuration: %w", err)
