@@ -156,21 +156,23 @@ func (s *Server) turnedAway(w http.ResponseWriter, r *http.Request, e *host.HTTP
 func (s *Server) measured(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request)) {
 	start, out := time.Now(), response.New(w, s.o.Stall)
 	s.o.Telemetry.RequestBegan()
+	defer func() { // of an answer that breaks off, too
+		took := time.Since(start)
+		s.o.Telemetry.RequestEnded(Path, r.Method, out.Status(), took)
+		args := []any{
+			"method", r.Method, "route", Path, "status", out.Status(), "ms", took.Milliseconds(), "bytes", out.Bytes(),
+			"request", host.RequestID(r.Context()),
+		}
+		if p, ok := host.PrincipalFrom(r.Context()); ok {
+			args = append(args, "org", p.Org, "via", p.Via)
+		}
+		if err := out.Err(); err != nil {
+			args = append(args, "error", err)
+		}
+		s.log.Info("request", args...)
+	}()
 	answer(out, r)
 	out.End()
-	took := time.Since(start)
-	s.o.Telemetry.RequestEnded(Path, r.Method, out.Status(), took)
-	args := []any{
-		"method", r.Method, "route", Path, "status", out.Status(), "ms", took.Milliseconds(), "bytes", out.Bytes(),
-		"request", host.RequestID(r.Context()),
-	}
-	if p, ok := host.PrincipalFrom(r.Context()); ok {
-		args = append(args, "org", p.Org, "via", p.Via)
-	}
-	if err := out.Err(); err != nil {
-		args = append(args, "error", err)
-	}
-	s.log.Info("request", args...)
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
