@@ -7,13 +7,19 @@ import (
 	"github.com/caisson-run/caisson/runtimes/process"
 )
 
-// calls counts what one program was asked and how often it is to blame for a
+// calls counts what one program or module was asked and how often it is to blame for a
 // failure. It is safe for concurrent use.
 type calls struct{ all, failed atomic.Int64 }
 
-func (c *calls) observe(call process.Call) {
+func (c *calls) observe(call process.Call) { c.count(call.Blamed) }
+
+// count counts one call; nil counts none.
+func (c *calls) count(failed bool) {
+	if c == nil {
+		return
+	}
 	c.all.Add(1)
-	if call.Blamed {
+	if failed {
 		c.failed.Add(1)
 	}
 }

@@ -91,12 +91,18 @@ func (s *moduleSet) selftest(ctx context.Context, name string) error {
 	return nil
 }
 
-// failing is asked of a module that serves and is watched: a call that cost an
-// instance was not answered.
+// failing is asked of a module that serves and is watched. A call that ended an instance
+// says enough; one that failed otherwise may be the fault of its request.
 func (s *moduleSet) failing(name string) error {
 	for _, p := range s.parts {
-		if st := p.module.Stats(); p.found.m.Name == name && st.Discards > 0 {
+		if p.found.m.Name != name {
+			continue
+		}
+		if st := p.module.Stats(); st.Discards > 0 {
 			return fmt.Errorf("%d of %d calls ended an instance: %v", st.Discards, st.Calls, st.Failures)
+		}
+		if err := p.calls.failing(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -35,6 +35,7 @@ type part struct {
 	found  found
 	config string // as the operator wrote it
 	module *wasm.Module
+	calls  calls // of policies in service
 	sets   atomic.Int32
 }
 
@@ -94,7 +95,7 @@ func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
 			return s, fmt.Errorf("policy %q: %w", c.Plugin, err)
 		}
 		all = append(all, boundPolicy{
-			name: p.found.m.Name, version: versionOf(p.found), needs: p.found.m.Needs, module: p.module,
+			name: p.found.m.Name, version: versionOf(p.found), needs: p.found.m.Needs, module: p.module, calls: &p.calls,
 			mode: c.Mode, failOpen: c.FailOpen, hooks: p.found.m.Hooks, patience: p.module.Info().Limits.Timeout,
 		})
 	}
@@ -113,8 +114,11 @@ func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
 	return s, nil
 }
 
-// part puts one module into s.
+// part puts one module into s, once: a chain that asks a policy twice has it once.
 func (a assembly) part(ctx context.Context, s *moduleSet, kind manifest.Kind, name string, config json.RawMessage) (*part, error) {
+	if p := s.part(kind, name, string(config)); p != nil {
+		return p, nil
+	}
 	replaced := a.next != nil && a.next.m.Kind == kind && a.next.m.Name == name
 	if a.before != nil && !replaced {
 		if p := a.before.part(kind, name, string(config)); p != nil {

@@ -42,6 +42,7 @@ type boundPolicy struct {
 	version PluginVersion
 	needs   []string
 	module  module
+	calls   *calls
 	// hooks are when it is asked; empty is manifest.HookAdmit. patience is how long
 	// a review waits for an instance.
 	hooks    []string
@@ -112,6 +113,7 @@ func (ps policies) admit(ctx context.Context, r policy.Request, d *Decision, log
 		if err != nil && ctx.Err() != nil {
 			return Ruling{}, ctx.Err()
 		}
+		p.calls.count(err != nil)
 		d.append(p, PolicyRuling{Limits: r.Limits, Verdict: v, took: time.Since(began)}, err)
 		enforced := p.mode == PolicyDeny || p.mode == ""
 		switch {

@@ -46,6 +46,7 @@ func (h *Host) Review(ctx context.Context, o policy.Outcome) []PolicyWarning {
 	seen.Request = policy.Request{}
 	for _, p := range asked {
 		m, err := p.review(ctx, o)
+		p.calls.count(err != nil)
 		d.append(p, PolicyRuling{Limits: o.Request.Limits, Warnings: m.Warnings}, err)
 		if err != nil {
 			h.log.Warn("policy failed to look at the outcome of a run", "policy", p.name, "error", err)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,42 @@ func policyVersion(t *testing.T, dir, version, more string, code []byte) string 
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// wide is text as AssemblyScript has it in memory.
+func wide(text string) (b []byte) {
+	for _, c := range []byte(text) {
+		b = append(b, c, 0)
+	}
+	return b
+}
+
+// A chain that asks a policy twice in one configuration has its module once.
+func TestSamePolicyTwice(t *testing.T) {
+	code, err := os.ReadFile("../runtimes/wasm/testdata/assemblyscript/policy.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t)
+	f.installFake()
+	policyVersion(t, filepath.Join(f.plugins, "small"), "1.0.0", "", code)
+	o := f.options()
+	for range 3 {
+		o.Config.Policies = append(o.Config.Policies, PolicyConfig{Plugin: "small"})
+	}
+	h := f.openWith(o)
+	if r, err := h.SwapPlugin(t.Context(), "small", SwapOptions{Dir: policyVersion(t, t.TempDir(), "1.1.0", "", code), Watch: -1}); err != nil || r.Outcome != SwapDone {
+		t.Fatalf("%+v %v", r, err)
+	}
+	ref, err := h.modules.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ref.Release()
+	s := ref.Value()
+	if len(s.parts) != 1 || len(s.chain.all) != 3 || s.parts[0].sets.Load() != 1 {
+		t.Errorf("%d modules for %d policies, held %d times", len(s.parts), len(s.chain.all), s.parts[0].sets.Load())
+	}
 }
 
 func TestSwapOfAPolicyLosesNoDecision(t *testing.T) {
@@ -84,6 +121,9 @@ func TestSwapOfAPolicyLosesNoDecision(t *testing.T) {
 	// A version that cannot decide serves for a moment; each decision it owes is a
 	// deny, and the one before takes over again.
 	expect(policyVersion(t, t.TempDir(), "2.0.0", "limits: {fuel: 1000}\n", code), time.Minute, SwapRolledBack, "ended an instance")
+	// So does one that goes on after each call, and whose answers are no verdicts.
+	odd := bytes.ReplaceAll(code, wide(`"decision"`), wide(`"decisiom"`))
+	expect(policyVersion(t, t.TempDir(), "2.0.0", "", odd), time.Minute, SwapRolledBack, "calls failed")
 	if p := status(h, "small"); p.Version != "1.5.0" {
 		t.Errorf("status %+v", p)
 	}
