@@ -19,6 +19,19 @@ import (
 // Remove removes the containers of sessions, which end their names, and returns how
 // many there were. It needs the docker command.
 func Remove(host string, sessions []string) (removed int, err error) {
+	return remove(host, func(name string) bool {
+		return slices.ContainsFunc(sessions, func(id string) bool { return strings.HasSuffix(name, "_"+id) })
+	})
+}
+
+// RemoveNobodys removes the containers that wait for a session, of plugins that were
+// killed or had no time to. Whoever calls it holds the engine, so that no other test's
+// plugin has any.
+func RemoveNobodys(host string) (removed int, err error) {
+	return remove(host, func(name string) bool { return strings.HasPrefix(name, "caisson-new_") })
+}
+
+func remove(host string, which func(name string) bool) (removed int, err error) {
 	docker := func(args ...string) (string, error) {
 		out, err := exec.Command("docker", append([]string{"--host", host}, args...)...).CombinedOutput()
 		if err != nil {
@@ -32,7 +45,7 @@ func Remove(host string, sessions []string) (removed int, err error) {
 	}
 	var names []string
 	for name := range strings.FieldsSeq(list) {
-		if slices.ContainsFunc(sessions, func(id string) bool { return strings.HasSuffix(name, "_"+id) }) {
+		if which(name) {
 			names = append(names, name)
 		}
 	}
