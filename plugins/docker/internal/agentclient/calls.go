@@ -101,13 +101,13 @@ func (a *answering) take(ctx context.Context, it agentwire.Item) error {
 	a.mu.Unlock()
 	a.calls.Go(func() {
 		defer cancel()
-		a.call(call, backend.ControlCall{ID: m.ID, Name: m.Name, Input: input})
+		a.call(ctx, call, backend.ControlCall{ID: m.ID, Name: m.Name, Input: input})
 	})
 	return nil
 }
 
-// call has one call answered.
-func (a *answering) call(ctx context.Context, call backend.ControlCall) {
+// call has one call of a run answered; each has a context.
+func (a *answering) call(run, ctx context.Context, call backend.ControlCall) {
 	reply, err := a.live.Call(ctx, call)
 	a.mu.Lock()
 	delete(a.open, call.ID)
@@ -117,6 +117,9 @@ func (a *answering) call(ctx context.Context, call backend.ControlCall) {
 		if ctx.Err() == nil {
 			a.stop()
 			return
+		}
+		if run.Err() != nil {
+			return // a program that is being stopped is told nothing more
 		}
 		reply = backend.ControlReply{Error: "the call was withdrawn"} // the agent waits for that
 	}

@@ -106,6 +106,27 @@ func TestCancelWhileSuspended(t *testing.T) {
 	goesOn(t, c)
 }
 
+// TestCancelSaysNothing: to a program that is being stopped its call is not answered.
+func TestCancelSaysNothing(t *testing.T) {
+	_, c := sandbox(t, options{})
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		h := &calling{&heard{}, func(ctx context.Context, _ backend.ControlCall) (backend.ControlReply, error) {
+			cancel()
+			<-ctx.Done()
+			return backend.ControlReply{}, ctx.Err()
+		}}
+		res, err := c.Run(ctx, callScript(`"$CAISSON_CALL" never; sleep 1000`), h)
+		cancel()
+		if err != nil || res.Stop != backend.StopCanceled {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if got := h.stdout.String() + h.stderr.String(); strings.Contains(got, "withdrawn") {
+			t.Fatalf("it was answered: %q", got)
+		}
+	}
+}
+
 // TestDisconnectWhileSuspended: nobody can answer any more, so the run ends.
 func TestDisconnectWhileSuspended(t *testing.T) {
 	b := newBox(t, options{})
