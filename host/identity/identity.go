@@ -19,7 +19,8 @@ import (
 )
 
 // Length is the length of every id issued: clients validate download links by
-// ^[A-Za-z0-9_-]{21}$ (docs/wire.md).
+// ^[A-Za-z0-9_-]{21}$ (docs/wire.md). None begins with a hyphen: on a command line
+// that is a flag.
 const Length = 21
 
 const (
@@ -105,11 +106,13 @@ func (r ring) routeOf(config, node string) Route {
 // NewSession returns a fresh session id carrying route.
 func (k *Keys) NewSession(route Route) (string, error) {
 	var raw [11]byte // 88 bits; 84 are used
-	if _, err := io.ReadFull(k.rand, raw[:]); err != nil {
-		return "", fmt.Errorf("identity: read randomness: %w", err)
-	}
 	id := make([]byte, 0, Length)
-	id = append(id, base64.RawURLEncoding.EncodeToString(raw[:])[:randomLen]...)
+	for len(id) == 0 || id[0] == '-' {
+		if _, err := io.ReadFull(k.rand, raw[:]); err != nil {
+			return "", fmt.Errorf("identity: read randomness: %w", err)
+		}
+		id = append(id[:0], encode(raw[:])[:randomLen]...)
+	}
 	id = append(id, encode18(uint32(route.Config&routeMask)<<routeHalf|uint32(route.Node&routeMask))...)
 	return string(append(id, k.rings[0].mac(id)...)), nil
 }
@@ -173,7 +176,11 @@ func (k *Keys) IsPeerTag(tag string, parts ...string) bool {
 }
 
 func (r ring) fileID(session, path, digest string) string {
-	return base64.RawURLEncoding.EncodeToString(sum(r.file, session, path, digest)[:16])[:Length]
+	id := encode(sum(r.file, session, path, digest)[:16])[:Length]
+	if id[0] == '-' {
+		id[0] = '_'
+	}
+	return string(id)
 }
 
 func (r ring) mac(sealed []byte) []byte {

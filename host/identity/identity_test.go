@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -57,6 +58,25 @@ func TestSessionRoundTrip(t *testing.T) {
 		if !ok || got != want {
 			t.Errorf("Session(%q) = %v, %v; want %v", id, got, ok, want)
 		}
+	}
+}
+
+// An id is a word on a command line, not a flag.
+func TestNoLeadingHyphen(t *testing.T) {
+	k := keys(t, secretA)
+	for i := range 2000 { // one in 64 would have one
+		id, err := k.NewSession(Route{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := k.FileID(id, "a.csv", strconv.Itoa(i))
+		if id[0] == '-' || file[0] == '-' || !idForm.MatchString(file) || !k.IsFile(file, id, "a.csv", strconv.Itoa(i)) {
+			t.Fatalf("session %q, file %q", id, file)
+		}
+	}
+	k.rand = bytes.NewReader(append(bytes.Repeat([]byte{0xfb}, 11), bytes.Repeat([]byte{0x5a}, 11)...))
+	if id, err := k.NewSession(Route{}); err != nil || id[:2] != "Wl" {
+		t.Errorf("after a draw that begins with a hyphen: %q, %v", id, err)
 	}
 }
 
