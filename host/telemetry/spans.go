@@ -112,13 +112,6 @@ func (s Span) Text(key, value string) {
 	}
 }
 
-// Number says something about a span.
-func (s Span) Number(key string, value int64) {
-	if s.span != nil {
-		s.span.SetAttributes(attribute.Int64(key, value))
-	}
-}
-
 // Answered says how a request was answered.
 func (s Span) Answered(status int) {
 	if s.span == nil {

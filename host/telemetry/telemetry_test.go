@@ -160,7 +160,7 @@ func TestNothing(t *testing.T) {
 	ctx, s := tel.Request(httptest.NewRequest(http.MethodGet, "/", nil))
 	s.Text("a", "b")
 	s.End(nil)
-	tel.Current(ctx).Number("n", 1)
+	tel.Current(ctx).Text("n", "1")
 	if tel.Events(3) != nil {
 		t.Error("there are events")
 	}
