@@ -55,6 +55,10 @@ type Host struct {
 	registry *registry
 	live     atomic.Pointer[Config] // once it was changed
 	changing chan struct{}          // holds a token during a change
+	swaps    swaps
+
+	changes    context.Context // of changes; ends before life does
+	endChanges context.CancelFunc
 
 	decisions *decisions
 	keeping   sessionKeeping
@@ -86,6 +90,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	h := &Host{o: o, log: o.Platform.Log.Named("host"), changing: make(chan struct{}, 1)}
 	h.life, h.end = context.WithCancel(context.Background())
+	h.changes, h.endChanges = context.WithCancel(h.life)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open host: %w", err), h.Close(context.WithoutCancel(ctx)))
@@ -212,6 +217,7 @@ func (h *Host) startBackends(ctx context.Context) error {
 // them. Further calls return the first one's error.
 func (h *Host) Close(ctx context.Context) error {
 	h.closed.Do(func() {
+		h.StopChanges()
 		h.mu.Lock()
 		mounts := h.mounts
 		h.mounts = nil
@@ -255,6 +261,7 @@ func (h *Host) Plugins() []PluginStatus {
 	for _, r := range h.config().Languages {
 		used[r] = true
 	}
+	serving := h.modulesInUse()
 	var out []PluginStatus
 	for _, f := range h.registry.all() {
 		st := f.status
@@ -263,6 +270,9 @@ func (h *Host) Plugins() []PluginStatus {
 				out = append(append(out, l.status(st)), l.staying()...)
 				continue
 			} else if used[st.Name] {
+				if now, ok := serving[st.Name]; ok { // of another version, while a swap is watched
+					st = now
+				}
 				st.State = PluginReady
 			}
 		}

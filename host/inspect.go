@@ -32,6 +32,8 @@ type PluginDetail struct {
 	Env []string `json:"env,omitempty"`
 	// Configs are the ids of the named configs that it serves.
 	Configs []string `json:"configs,omitempty"`
+	// LastSwap is the latest that was tried or is under way.
+	LastSwap *LastSwap `json:"last_swap,omitempty"`
 
 	// Process is set for a running backend, Module for a loaded module.
 	Process *ProcessDetail `json:"process,omitempty"`
@@ -115,6 +117,7 @@ func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 	if i := slices.IndexFunc(all, func(st PluginStatus) bool { return st.Name == name }); i >= 0 {
 		d.PluginStatus = all[i]
 	}
+	d.LastSwap = h.swaps.of(name)
 	if l := h.backends.line(name); l != nil {
 		l.describe(&d)
 	}

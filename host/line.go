@@ -114,14 +114,14 @@ func (l *line) dispose(ctx context.Context, p *program) error {
 	return p.sup.Close(ctx)
 }
 
-// status completes st, which is what was found, by how its program is now.
+// status is how the program in service is now; st is what was found.
 func (l *line) status(st PluginStatus) PluginStatus {
 	p := l.program()
 	if p == nil {
 		st.State, st.Cause = PluginStopped, "the host is closing"
 		return st
 	}
-	return p.status(st)
+	return p.status(p.found.status)
 }
 
 func (p *program) status(st PluginStatus) PluginStatus {

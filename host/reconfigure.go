@@ -22,15 +22,18 @@ func (h *Host) config() *Config {
 }
 
 // change takes the right to change the host, which nobody else has until done. The
-// context ends with the host too.
+// context ends with StopChanges too.
 func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err error) {
+	if err := h.changeable(); err != nil {
+		return nil, nil, err
+	}
 	select {
 	case h.changing <- struct{}{}:
 	default:
 		return nil, nil, handoff.ErrSwapping
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(h.life, cancel)
+	stop := context.AfterFunc(h.changes, cancel)
 	return ctx, func() {
 		stop()
 		cancel()

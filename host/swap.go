@@ -49,7 +49,8 @@ const DefaultWatch = 10 * time.Second
 type SwapReport struct {
 	Plugin  string  `json:"plugin"`
 	Outcome Outcome `json:"outcome"`
-	// Reason explains every outcome but SwapDone.
+	// Reason explains every outcome but SwapDone, and of that whether the watch was cut
+	// short because the host closes.
 	Reason string `json:"reason,omitempty"`
 	// From and To are the versions, with the digests that their manifests pin.
 	From PluginVersion `json:"from"`
@@ -84,7 +85,9 @@ func versionOf(f found) PluginVersion { return PluginVersion{f.m.Version, f.m.SH
 //
 // The report tells how it went; an error means that nothing was tried: nothing in
 // use has the name, or another change of the host is under way. When ctx ends before the
-// switch nothing changes.
+// switch nothing changes. After it ctx counts no more: a version that serves is watched
+// to the end, or until StopChanges, whoever has gone. What became of it is in the log, the
+// events and PluginDetail.
 func (h *Host) SwapPlugin(ctx context.Context, name string, o SwapOptions) (SwapReport, error) {
 	ctx, done, err := h.change(ctx)
 	if err != nil {
@@ -104,20 +107,23 @@ func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 	if err != nil {
 		return SwapReport{}, err
 	}
-	report := SwapReport{Plugin: name, From: versionOf(old)}
+	report := SwapReport{Plugin: name, From: versionOf(old), Outcome: SwapUnderWay}
 	next, err := h.nextVersion(old, o.Dir)
 	var r handoff.Report
-	switch {
-	case err != nil:
+	if err != nil {
 		r = handoff.Report{Outcome: handoff.Refused, Reason: err.Error()}
-	case kind == manifest.KindBackend:
+	} else {
 		report.To = versionOf(next)
-		r, err = h.swapBackend(ctx, next, o, &report)
-	default:
-		report.To = versionOf(next)
-		r, err = h.swapModule(ctx, next, o, &report)
+		h.swaps.note(report)
+		if kind == manifest.KindBackend {
+			r, err = h.swapBackend(ctx, next, o, &report)
+		} else {
+			r, err = h.swapModule(ctx, next, o, &report)
+		}
 	}
 	if r.Outcome == "" {
+		report.Outcome, report.Reason = SwapRefused, err.Error()
+		h.swaps.note(report)
 		return SwapReport{}, fmt.Errorf("swap plugin %q: %w", name, err)
 	}
 	report.Outcome, report.Reason = Outcome(r.Outcome), r.Reason
@@ -125,6 +131,7 @@ func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 	if report.Outcome == SwapDone {
 		h.registry.replace(next)
 	}
+	h.swaps.note(report)
 	h.log.Info("plugin swap", "plugin", name, "outcome", report.Outcome, "reason", report.Reason,
 		"from", report.From.Version, "to", report.To.Version, "drain", report.Drain)
 	h.Telemetry().Swapped(telemetry.Event{

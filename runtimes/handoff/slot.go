@@ -17,6 +17,8 @@ type Slot[T any] struct {
 	dispose func(context.Context, T) error
 
 	swapping chan struct{} // holds a token during a swap
+	settle   sync.Once
+	settled  chan struct{} // closed when no swap is watched or begins any more
 
 	mu       sync.Mutex
 	number   int
@@ -102,7 +104,10 @@ func (g *generation[T]) idle(ctx context.Context, counts ...*atomic.Int64) error
 // nobody uses any more, within ctx; it is called once for each that was ever in
 // the slot.
 func New[T any](first T, dispose func(context.Context, T) error) *Slot[T] {
-	s := &Slot[T]{dispose: dispose, number: 1, swapping: make(chan struct{}, 1), retiring: make(map[*generation[T]]struct{})}
+	s := &Slot[T]{
+		dispose: dispose, number: 1, swapping: make(chan struct{}, 1), settled: make(chan struct{}),
+		retiring: make(map[*generation[T]]struct{}),
+	}
 	s.life, s.hurry = context.WithCancel(context.Background())
 	s.current.Store(newGeneration(first, 1))
 	return s
@@ -182,6 +187,7 @@ func (s *Slot[T]) Close(ctx context.Context) error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	s.Settle()
 	s.swapping <- struct{}{}
 	defer func() { <-s.swapping }()
 	s.retire(s.current.Swap(nil))

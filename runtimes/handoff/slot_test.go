@@ -125,6 +125,87 @@ func TestRefusedSwapChangesNothing(t *testing.T) {
 	}
 }
 
+// Whoever asked for a swap may go: what serves is watched all the same.
+func TestWatchOutlivesTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, v := &thing{}, &thing{}
+		s := New(first, end)
+		ctx, cancel := context.WithCancel(t.Context())
+		call := acquire(t, s)
+		reported := make(chan Report)
+		go func() {
+			r, err := s.Swap(ctx, Swap[*thing]{Next: next(v), Watch: time.Minute, Failing: func(v *thing) error {
+				if v.bad.Load() {
+					return errors.New("bad")
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+			reported <- r
+		}()
+		time.Sleep(time.Second)
+		cancel()
+		time.Sleep(10 * time.Second)
+		v.bad.Store(true)
+		if r := <-reported; r.Outcome != RolledBack {
+			t.Errorf("%+v", r)
+		}
+		ref := acquire(t, s)
+		if ref.Value() != first {
+			t.Error("the version that failed serves")
+		}
+		ref.Release()
+		call.Release()
+		mustClose(t, s)
+	})
+}
+
+// What closes neither waits for the end of a watch nor for calls that go on.
+func TestSettleCutsASwapShort(t *testing.T) {
+	for name, w := range map[string]Swap[*thing]{
+		"watch": {Watch: time.Hour, Failing: func(*thing) error { return nil }},
+		"drain": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(&thing{}, end)
+				call := acquire(t, s)
+				v := &thing{}
+				w.Next = next(v)
+				reported := make(chan Report)
+				began := time.Now()
+				go func() {
+					r, err := s.Swap(t.Context(), w)
+					if err != nil {
+						t.Error(err)
+					}
+					reported <- r
+				}()
+				time.Sleep(time.Second)
+				s.Settle()
+				if r := <-reported; r.Outcome != Switched || r.Left.Calls != 1 || (r.Reason != "") != (w.Watch > 0) {
+					t.Errorf("%+v", r)
+				}
+				if took := time.Since(began); took != time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if _, err := s.Swap(t.Context(), Swap[*thing]{Next: next(&thing{})}); !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+				ref := acquire(t, s)
+				if ref.Value() != v {
+					t.Error("another version serves")
+				}
+				ref.Release()
+				call.Release()
+				mustClose(t, s)
+			})
+		})
+	}
+}
+
 func TestPinsOutliveTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := &thing{}

@@ -35,14 +35,15 @@ type Swap[T any] struct {
 	Every   time.Duration
 	Failing func(v T) error
 	// Drain is how long Swap waits, after the watch, for the calls of the
-	// generation that left; it does not end them. Zero waits as long as ctx.
+	// generation that left; it does not end them. Zero waits until the last.
 	Drain time.Duration
 }
 
 // Report of a swap.
 type Report struct {
 	Outcome Outcome `json:"outcome"`
-	// Reason explains every outcome but Switched.
+	// Reason explains every outcome but Switched, and of that whether the watch was
+	// cut short.
 	Reason string `json:"reason,omitempty"`
 	// From and To are the numbers of the generations; To is zero when refused.
 	From int `json:"from"`
@@ -57,8 +58,9 @@ type Report struct {
 
 // Swap replaces the generation in service and reports what became of it. An
 // error means that there was no attempt: ErrSwapping or ErrClosed. When ctx ends
-// before the switch nothing changes; after it the watch is cut short, and the
-// new generation stays.
+// before the switch nothing changes. After the switch ctx counts no more: whoever
+// asked may have gone, and the next generation is watched all the same. Only Settle
+// cuts the watch short, and the generation stays then.
 func (s *Slot[T]) Swap(ctx context.Context, w Swap[T]) (Report, error) {
 	select {
 	case s.swapping <- struct{}{}:
@@ -67,7 +69,7 @@ func (s *Slot[T]) Swap(ctx context.Context, w Swap[T]) (Report, error) {
 		return Report{}, ErrSwapping
 	}
 	old := s.current.Load()
-	if old == nil || s.isClosed() {
+	if old == nil || s.isSettled() {
 		return Report{}, ErrClosed
 	}
 	r := Report{From: old.number}
@@ -88,27 +90,38 @@ func (s *Slot[T]) Swap(ctx context.Context, w Swap[T]) (Report, error) {
 	s.current.Store(next)
 	r.Outcome = Switched
 	leaving := old
-	if err := w.watch(ctx, v); err != nil {
+	switch cut, err := w.watch(s.settled, v); {
+	case err != nil:
 		s.current.Store(old)
 		r.Outcome, r.Reason, leaving = RolledBack, err.Error(), next
+	case cut:
+		r.Reason = "the watch was cut short: closing"
 	}
 	left := time.Now()
 	s.retire(leaving)
-	r.Drain = w.drain(ctx, leaving, left)
+	r.Drain = w.drain(s.settled, leaving, left)
 	r.Left = leaving.use()
 	return r, nil
 }
 
-func (s *Slot[T]) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
+// Settle has what is in service stay: a swap under way is watched and drained no
+// longer, and others are ErrClosed. Calls go on. Close settles first.
+func (s *Slot[T]) Settle() { s.settle.Do(func() { close(s.settled) }) }
+
+func (s *Slot[T]) isSettled() bool {
+	select {
+	case <-s.settled:
+		return true
+	default:
+		return false
+	}
 }
 
-// watch returns why the generation that was put in service must leave again.
-func (w *Swap[T]) watch(ctx context.Context, v T) error {
+// watch returns why the generation that was put in service must leave again, or
+// that it was cut short.
+func (w *Swap[T]) watch(cut <-chan struct{}, v T) (bool, error) {
 	if w.Watch <= 0 || w.Failing == nil {
-		return nil
+		return false, nil
 	}
 	every := w.Every
 	if every <= 0 {
@@ -120,31 +133,34 @@ func (w *Swap[T]) watch(ctx context.Context, v T) error {
 	defer tick.Stop()
 	for {
 		if err := w.Failing(v); err != nil {
-			return fmt.Errorf("failed while it was watched: %w", err)
+			return false, fmt.Errorf("failed while it was watched: %w", err)
 		}
 		select {
 		case <-tick.C:
 		case <-over.C:
-			return nil
-		case <-ctx.Done():
-			return nil
+			return false, nil
+		case <-cut:
+			return true, nil
 		}
 	}
 }
 
 // drain waits for the calls of g and returns how long they went on.
-func (w *Swap[T]) drain(ctx context.Context, g *generation[T], since time.Time) time.Duration {
+func (w *Swap[T]) drain(cut <-chan struct{}, g *generation[T], since time.Time) time.Duration {
+	var over <-chan time.Time
 	if w.Drain > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.Drain)
-		defer cancel()
+		t := time.NewTimer(w.Drain)
+		defer t.Stop()
+		over = t.C
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for g.calls.Load() > 0 {
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
+		case <-over:
+			return time.Since(since)
+		case <-cut:
 			return time.Since(since)
 		}
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ func (a *app) pluginSwapCommand() *cli.Command {
 		Description: "DIR holds the next version with its plugin.yaml. It is verified, started and\n" +
 			"looked at beside the version that serves; then requests go to it, and for the\n" +
 			"time of --watch it is sent back when it crashes or fails most of what it is\n" +
-			"asked. It serves until the server stops: to keep it, install it.\n" +
+			"asked, also when this command has gone: \"plugin inspect\" tells how the last swap\n" +
+			"ended. It serves until the server stops: to keep it, install it.\n" +
 			"Exits with 1 when the version before still serves, or serves again.",
 		Flags: commonFlags(
 			&cli.BoolFlag{Name: "probe", Usage: "refuse a backend with which a configured sandbox could not be made"},
@@ -81,7 +83,7 @@ func (a *app) pluginSwap(ctx context.Context, cmd *cli.Command) error {
 func printSwap(w io.Writer, r host.SwapReport) {
 	switch r.Outcome {
 	case host.SwapDone:
-		fmt.Fprintf(w, "%s %s serves in the place of %s\n", r.Plugin, r.To.Version, r.From.Version)
+		fmt.Fprintf(w, "%s %s serves in the place of %s%s\n", r.Plugin, r.To.Version, r.From.Version, because(r.Reason))
 	case host.SwapRolledBack:
 		fmt.Fprintf(w, "%s %s serves again, %s was sent back: %s\n", r.Plugin, r.From.Version, r.To.Version, r.Reason)
 	default:
@@ -251,6 +253,10 @@ func printDetail(w io.Writer, d host.PluginDetail) error {
 			row("last end", "%s, after %v: %s", e.At.UTC().Format(time.RFC3339), e.Uptime.Round(time.Millisecond), e.Cause)
 		}
 	}
+	if s := d.LastSwap; s != nil {
+		row("last swap", "%s, from %s to %s, %s%s", s.At.UTC().Format(time.RFC3339), s.From.Version, cmp.Or(s.To.Version, "none"),
+			strings.ReplaceAll(string(s.Outcome), "_", " "), because(s.Reason))
+	}
 	if m := d.Module; m != nil {
 		row("revision", "%s", m.Revision)
 		row("stopped by", "%s, at most %d units a call, %d used at most", m.Stop, m.FuelLimit, m.FuelHigh)
@@ -260,6 +266,14 @@ func printDetail(w io.Writer, d host.PluginDetail) error {
 		row("waits", "%d, %v in all", m.Waits, m.Waited)
 	}
 	return tw.Flush()
+}
+
+// because appends a reason, if there is one.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }
 
 func failures(by map[string]uint64) string {

@@ -21,6 +21,7 @@ import (
 // operators is everything through which a running server is operated: the socket
 // in its data directory, an address if one is configured, and SIGHUP.
 type operators struct {
+	stop    func() // of what changes the host
 	servers []*admin.Server
 	hangup  context.CancelFunc
 	wg      sync.WaitGroup
@@ -38,7 +39,7 @@ func (o operated) Reload(ctx context.Context) ([]string, error) { return o.reloa
 // operate begins to answer operators.
 func (a *app) operate(ctx context.Context, cmd *cli.Command, dataDir string, s settings, d *deployment.Deployment, log hclog.Logger) (*operators, error) {
 	h := operated{d.Host, func(ctx context.Context) ([]string, error) { return a.reload(ctx, cmd, d) }}
-	o := &operators{}
+	o := &operators{stop: d.Host.StopChanges}
 	local, err := admin.Serve(ctx, dataDir, h, log.Named("admin"))
 	if err != nil {
 		return nil, err
@@ -114,6 +115,7 @@ func (o *operators) onHangup(h operated, log hclog.Logger) {
 
 // close stops answering.
 func (o *operators) close() error {
+	o.stop() // nobody waits for the watch of a swap
 	if o.hangup != nil {
 		o.hangup()
 	}
