@@ -49,10 +49,7 @@ type PolicyRuling struct {
 }
 
 func (d *Decision) append(p boundPolicy, r PolicyRuling, err error) {
-	r.Policy, r.Version, r.Mode = p.name, p.version, p.mode
-	if r.Mode == "" {
-		r.Mode = PolicyDeny
-	}
+	r.Policy, r.Version, r.Mode = p.name, p.version, p.mode.orDeny()
 	if err != nil {
 		r.Error = err.Error()
 	}

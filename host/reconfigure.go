@@ -64,6 +64,9 @@ func (h *Host) Reconfigure(ctx context.Context, c Config) (changes []string, err
 		return nil, errors.Join(fmt.Errorf("reconfigure: %w", err), r.abandon(context.WithoutCancel(ctx)))
 	}
 	slices.Sort(r.changes)
+	for _, l := range r.looser {
+		h.log.Warn(l)
+	}
 	h.log.Info("configuration changed", "changes", len(r.changes))
 	return r.changes, nil
 }
@@ -78,6 +81,7 @@ type reconfiguration struct {
 	opened    int // edits that were carried out
 	modules   *moduleSet
 	changes   []string
+	looser    []string // changes of the chain that let more pass
 }
 
 // edit is what changes for one program that goes on serving.
@@ -207,6 +211,8 @@ func (r *reconfiguration) load(ctx context.Context) error {
 	}
 	if policies {
 		r.changes = append(r.changes, "policies: another chain")
+		r.looser = looser(r.old.Policies, r.next.Policies)
+		r.changes = append(r.changes, r.looser...)
 	}
 	if languages {
 		r.changes = append(r.changes, "languages: other tables")

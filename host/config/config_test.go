@@ -195,6 +195,22 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// A file that says nothing means the defaults, and whoever reads it again may doubt it.
+func TestBlank(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "\n \n": true, "# nothing\n": true, "---\n": true, "---\n# x\n": true,
+		"{}": false, "policies:\n": false, "drain: 7s\n": false, "# why\ndrain: 7s\n": false,
+	} {
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, blank, err := config.Read(path); err != nil || blank != want {
+			t.Errorf("%q: blank %v, %v", text, blank, err)
+		}
+	}
+}
+
 func TestLoadResolvesPaths(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "c.yaml")

@@ -46,54 +46,71 @@ const maxDepth = 32
 // Load reads the file at path. Relative paths inside it are taken from its own
 // directory. Errors of content are *Error values, joined.
 func Load(path string) (File, error) {
-	// Opening what is no file may wait for ever, and the server with it.
-	info, err := os.Stat(path)
+	f, _, err := Read(path)
+	return f, err
+}
+
+// Read is Load, and tells whether the file is blank: empty, or nothing but comments.
+// It means the defaults then, which is what a file looks like too that was cut off, or
+// is being written.
+func Read(path string) (_ File, blank bool, err error) {
+	data, err := read(path)
 	if err != nil {
-		return File{}, fmt.Errorf("configuration: %w", err)
+		return File{}, false, fmt.Errorf("configuration: %w", err)
 	}
-	if !info.Mode().IsRegular() {
-		return File{}, fmt.Errorf("configuration: %s is not a file", path)
-	}
-	f, err := os.Open(path)
+	c, blank, err := parse(path, data)
 	if err != nil {
-		return File{}, fmt.Errorf("configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err != nil {
-		return File{}, fmt.Errorf("configuration: %w", err)
-	}
-	c, err := Parse(path, data)
-	if err != nil {
-		return File{}, err
+		return File{}, false, err
 	}
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return File{}, fmt.Errorf("configuration: %w", err)
+		return File{}, false, fmt.Errorf("configuration: %w", err)
 	}
 	c.resolve(dir)
-	return c, nil
+	return c, blank, nil
+}
+
+func read(path string) ([]byte, error) {
+	// Opening what is no file may wait for ever, and the server with it.
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
 }
 
 // Parse reads a configuration; name is used in errors. Relative paths stay as
 // they are written.
-func Parse(name string, data []byte) (f File, err error) {
+func Parse(name string, data []byte) (File, error) {
+	f, _, err := parse(name, data)
+	return f, err
+}
+
+func parse(name string, data []byte) (f File, blank bool, err error) {
 	// The YAML library is known to panic on some malformed documents.
 	defer func() {
 		if p := recover(); p != nil {
-			f, err = File{}, &Error{File: name, Line: 1, Column: 1, Reason: "malformed YAML"}
+			f, blank, err = File{}, false, &Error{File: name, Line: 1, Column: 1, Reason: "malformed YAML"}
 		}
 	}()
 	if len(data) > MaxSize {
-		return File{}, &Error{File: name, Line: 1, Column: 1, Reason: fmt.Sprintf("the file is larger than %d KiB", MaxSize>>10)}
+		return File{}, false, &Error{File: name, Line: 1, Column: 1, Reason: fmt.Sprintf("the file is larger than %d KiB", MaxSize>>10)}
 	}
 	tokens := lexer.Tokenize(string(data))
 	if t := yamldepth.Exceeds(tokens, maxDepth); t != nil {
-		return File{}, at(name, nil, t, fmt.Sprintf("nested more than %d levels deep", maxDepth))
+		return File{}, false, at(name, nil, t, fmt.Sprintf("nested more than %d levels deep", maxDepth))
 	}
 	tree, err := parser.Parse(tokens, 0)
 	if err != nil {
-		return File{}, located(name, nil, err)
+		return File{}, false, located(name, nil, err)
 	}
 	f = defaults()
 	var root ast.Node
@@ -102,11 +119,14 @@ func Parse(name string, data []byte) (f File, err error) {
 	}
 	if len(tree.Docs) > 1 {
 		at := tree.Docs[1].GetToken().Position
-		return File{}, &Error{File: name, Line: at.Line, Column: at.Column, Reason: "a configuration is one document: remove the second one"}
+		return File{}, false, &Error{File: name, Line: at.Line, Column: at.Column, Reason: "a configuration is one document: remove the second one"}
 	}
-	if root != nil { // an empty file means the defaults
+	switch root.(type) {
+	case nil, *ast.CommentGroupNode: // an empty file means the defaults
+		blank = true
+	default:
 		if err := yaml.NodeToValue(root, &f, yaml.Strict()); err != nil {
-			return File{}, located(name, root, err)
+			return File{}, false, located(name, root, err)
 		}
 	}
 	f.complete()
@@ -123,9 +143,9 @@ func Parse(name string, data []byte) (f File, err error) {
 		for i, e := range c.errs {
 			errs[i] = e
 		}
-		return File{}, errors.Join(errs...)
+		return File{}, false, errors.Join(errs...)
 	}
-	return f, nil
+	return f, blank, nil
 }
 
 // located turns an error of the YAML library, met while decoding root, into one

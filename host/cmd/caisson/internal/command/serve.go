@@ -133,6 +133,9 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 	}
 	srv.Ready()
 	log.Info("serving", "address", "http://"+l.Addr().String(), "data", data.Path())
+	if s.blank {
+		log.Warn("the configuration says nothing, so the defaults apply", "file", s.path)
+	}
 	a.warn(log, d)
 	a.awaitReady(ctx, srv, d, log, func() {
 		if cmd.Bool("dev") {

@@ -82,7 +82,11 @@ func (a *app) reload(ctx context.Context, cmd *cli.Command, d *deployment.Deploy
 	if addr := cmd.String("addr"); addr != "" {
 		s.Listen = addr
 	}
-	return d.Reload(ctx, s.File)
+	changes, err := d.Reload(ctx, s.File, s.blank)
+	if errors.Is(err, deployment.ErrBlank) {
+		err = fmt.Errorf("%s: %w", s.path, err)
+	}
+	return changes, err
 }
 
 // onHangup reloads on SIGHUP until close.

@@ -17,8 +17,9 @@ const defaultData = "data"
 // settings are what the flags and the configuration file come to.
 type settings struct {
 	config.File
-	// path of the file; empty without one.
-	path string
+	// path of the file; empty without one. blank says that it is one that says nothing.
+	path  string
+	blank bool
 	// dataFlag says that --data names the data directory.
 	dataFlag bool
 	// pluginDirs are absolute.
@@ -39,7 +40,7 @@ func (a *app) settings(cmd *cli.Command) (settings, error) {
 	s := settings{File: config.Default(), path: cmd.String("config")}
 	if s.path != "" {
 		var err error
-		if s.File, err = config.Load(s.path); err != nil {
+		if s.File, s.blank, err = config.Read(s.path); err != nil {
 			return settings{}, err
 		}
 	}

@@ -76,7 +76,7 @@ type Deployment struct {
 
 	lookup    func(string) (string, bool)
 	reloading sync.Mutex
-	file      config.File // in force, guarded by reloading
+	file      config.File // what runs of it, guarded by reloading
 
 	drain    func()
 	warnings []string
@@ -147,6 +147,9 @@ func Serve(ctx context.Context, o Options, router Router) (_ *Deployment, err er
 	d.closers = append(d.closers, func(context.Context) error { return store.Close() })
 	if err := d.open(ctx, o, platform, o.sessions(store)); err != nil {
 		return nil, err
+	}
+	if len(o.File.Policies) == 0 {
+		d.warnings = append(d.warnings, "the chain of policies is empty: nothing judges requests")
 	}
 	if err := d.Host.Mount(ctx, d.Exec.Entry()); err != nil {
 		return nil, err

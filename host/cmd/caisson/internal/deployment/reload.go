@@ -10,12 +10,21 @@ import (
 	"github.com/caisson-run/caisson/host/config"
 )
 
+// ErrBlank refuses a file that says nothing where the defaults do not run already: it
+// is one that was emptied by mistake, or is being written, more often than not, and
+// the defaults ask fewer policies.
+var ErrBlank = errors.New("the configuration is empty, which means the defaults, and other than those runs; write {} if they are meant")
+
 // Reload puts file in force where the deployment was opened, or last reloaded,
 // with another, and swaps in what was installed since over the plugins in use. It
-// returns what changed, one sentence each, and what would need a restart.
-func (d *Deployment) Reload(ctx context.Context, file config.File) ([]string, error) {
+// returns what changed, one sentence each, and what would need a restart. blank says
+// that the file says nothing (see config.Read); it may be ErrBlank.
+func (d *Deployment) Reload(ctx context.Context, file config.File, blank bool) ([]string, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
+	if blank && !reflect.DeepEqual(d.file, file) {
+		return nil, ErrBlank
+	}
 	c, err := file.Host(d.lookup)
 	if err != nil {
 		return nil, err
@@ -34,7 +43,7 @@ func (d *Deployment) Reload(ctx context.Context, file config.File) ([]string, er
 	changes = append(changes, more...)
 	if err == nil {
 		changes = append(changes, needRestart(d.file, file)...)
-		d.file = file
+		d.file = apply(d.file, file)
 	}
 	return changes, errors.Join(found, err)
 }
@@ -42,6 +51,15 @@ func (d *Deployment) Reload(ctx context.Context, file config.File) ([]string, er
 // live are the keys that Reload puts in force.
 var live = map[string]bool{
 	"Backends": true, "DefaultBackend": true, "Policies": true, "Languages": true, "Limits": true, "MaxLimits": true,
+}
+
+// apply is a with the keys of b that Reload puts in force: what runs afterwards.
+func apply(a, b config.File) config.File {
+	to, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
+	for name := range live {
+		to.FieldByName(name).Set(from.FieldByName(name))
+	}
+	return a
 }
 
 // needRestart names the keys that differ and cannot change while the server runs.
