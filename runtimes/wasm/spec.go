@@ -131,6 +131,13 @@ func fuelFor(d time.Duration) int64 {
 	return min(int64(d), maxFuel/perNanosecond) * perNanosecond
 }
 
+// Complete returns l with the defaults in the place of zero fields, or what cannot be
+// meant.
+func (l Limits) Complete() (Limits, error) {
+	err := l.check()
+	return l, err
+}
+
 func (l *Limits) check() error {
 	if l.Timeout == 0 {
 		l.Timeout = defaultTimeout // others depend on it
