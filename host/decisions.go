@@ -1,12 +1,11 @@
 package host
 
 import (
-	"encoding/json"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/policy"
+	"github.com/hashicorp/go-hclog"
 )
 
 // The most that is kept in memory, whichever is reached first. The bytes are those
@@ -73,19 +72,18 @@ type decisions struct {
 	mu     sync.Mutex
 	latest []*Decision // oldest first
 	held   int
-	file   *os.File
-	failed error // of the file; nothing more is written then
+	file   *decisionFile // nil keeps none
 }
 
-// openDecisions also appends every decision to a file, one JSON object a line. It
-// is made for this user only.
-func openDecisions(path string) (*decisions, error) {
+// openDecisions also appends every decision to a file, one JSON object a line; an
+// empty path names none.
+func openDecisions(path string, log hclog.Logger) (*decisions, error) {
 	d := &decisions{}
 	if path == "" {
 		return d, nil
 	}
 	var err error
-	d.file, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	d.file, err = openDecisionFile(path, log)
 	return d, err
 }
 
@@ -104,13 +102,7 @@ func (ds *decisions) record(d *Decision) {
 		drop++
 	}
 	ds.latest = ds.latest[drop:]
-	if ds.file != nil && ds.failed == nil {
-		line, err := json.Marshal(d)
-		if err == nil {
-			_, err = ds.file.Write(append(line, '\n'))
-		}
-		ds.failed = err
-	}
+	ds.file.write(d)
 }
 
 // last returns the newest n, oldest first; what keeps the file from being written is
@@ -122,14 +114,26 @@ func (ds *decisions) last(n int) ([]*Decision, error) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	from := max(0, len(ds.latest)-n)
-	return append([]*Decision(nil), ds.latest[from:]...), ds.failed
+	return append([]*Decision(nil), ds.latest[from:]...), ds.file.failed()
+}
+
+// reopen is for a file that was moved away, or could not be written.
+func (ds *decisions) reopen() {
+	if ds == nil {
+		return
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.file.reopen()
 }
 
 func (ds *decisions) close() error {
-	if ds == nil || ds.file == nil {
+	if ds == nil {
 		return nil
 	}
-	return ds.file.Close()
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.file.close()
 }
 
 // Decisions returns the newest n decisions of the policy chain, oldest first. Up to

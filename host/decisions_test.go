@@ -64,7 +64,7 @@ func TestPolicyModes(t *testing.T) {
 
 func TestDecisionsAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
-	ds, err := openDecisions(path)
+	ds, err := openDecisions(path, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

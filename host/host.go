@@ -99,7 +99,7 @@ func Open(ctx context.Context, o Options) (_ *Host, err error) {
 	if h.registry, err = newRegistry(o.PluginDirs, o.Trust); err != nil {
 		return nil, err
 	}
-	if h.decisions, err = openDecisions(o.Config.DecisionLog); err != nil {
+	if h.decisions, err = openDecisions(o.Config.DecisionLog, h.log); err != nil {
 		return nil, fmt.Errorf("decision log: %w", err)
 	}
 	if err := h.prepareBackends(); err != nil {

@@ -48,7 +48,8 @@ func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err 
 // would not reach its live sandboxes any more, because its identity changes or it is gone,
 // is one (backendconfig.ErrInUse); it is cordoned while that is looked at and until the
 // change is in force, so that no replica makes a sandbox there meanwhile.
-// Clocks stay as they were. It returns what changed, one sentence each.
+// Clocks stay as they were. The decision log is opened again, so that one that was moved
+// away or could not be written goes on. It returns what changed, one sentence each.
 func (h *Host) Reconfigure(ctx context.Context, c Config) (changes []string, err error) {
 	defer func() { h.reconfigured(changes, err) }()
 	ctx, done, err := h.change(ctx)
@@ -63,6 +64,7 @@ func (h *Host) Reconfigure(ctx context.Context, c Config) (changes []string, err
 	if err := r.carryOut(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("reconfigure: %w", err), r.abandon(context.WithoutCancel(ctx)))
 	}
+	h.decisions.reopen()
 	slices.Sort(r.changes)
 	for _, l := range r.looser {
 		h.log.Warn(l)
