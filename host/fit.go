@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
@@ -83,23 +84,54 @@ func (s *moduleSet) selftest(ctx context.Context, name string) error {
 	defer cancel()
 	for _, p := range s.parts {
 		if p.found.m.Name == name {
-			if _, err := p.module.Call(ctx, wasm.OpSelftest, nil, nil); err != nil {
-				return fmt.Errorf("selftest: %w", err)
+			if err := p.selftest(ctx); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
+// selftestNew asks those that before does not hold.
+func (s *moduleSet) selftestNew(ctx context.Context, before *moduleSet) error {
+	ctx, cancel := context.WithTimeout(ctx, fitTimeout)
+	defer cancel()
+	for _, p := range s.parts {
+		if !slices.Contains(before.parts, p) {
+			if err := p.selftest(ctx); err != nil {
+				return fmt.Errorf("plugin %q: %w", p.found.m.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// endings counts the failures that end an instance and are the module's own fault.
+func endings(by map[wasm.Reason]uint64) (n uint64) {
+	for _, reason := range []wasm.Reason{wasm.ReasonTrap, wasm.ReasonFuel, wasm.ReasonMemory, wasm.ReasonBadOutput} {
+		n += by[reason]
+	}
+	return n
+}
+
+func (p *part) selftest(ctx context.Context) error {
+	if _, err := p.module.Call(ctx, wasm.OpSelftest, nil, nil); err != nil {
+		return fmt.Errorf("selftest: %w", err)
+	}
+	return nil
+}
+
 // failing is asked of a module that serves and is watched. A call that ended an instance
-// says enough; one that failed otherwise may be the fault of its request.
+// says enough; one that failed otherwise may be the fault of its request, and one that
+// ran out of time that of a busy machine.
 func (s *moduleSet) failing(name string) error {
 	for _, p := range s.parts {
 		if p.found.m.Name != name {
 			continue
 		}
-		if st := p.module.Stats(); st.Discards > 0 {
-			return fmt.Errorf("%d of %d calls ended an instance: %v", st.Discards, st.Calls, st.Failures)
+		st := p.module.Stats()
+		if ended := endings(st.Failures); ended > 0 {
+			return fmt.Errorf("%d of %d calls ended an instance: %v", ended, st.Calls, st.Failures)
 		}
 		if err := p.calls.failing(); err != nil {
 			return err

@@ -211,6 +211,9 @@ func (r *reconfiguration) load(ctx context.Context) error {
 		r.modules = nil // make left nothing
 		return err
 	}
+	if err := r.modules.selftestNew(ctx, ref.Value()); err != nil {
+		return err
+	}
 	if policies {
 		r.changes = append(r.changes, "policies: another chain")
 		r.looser = looser(r.old.Policies, r.next.Policies)

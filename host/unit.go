@@ -97,7 +97,7 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 	if timeout == 0 {
 		timeout = startTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready within %v", timeout))
 	defer cancel()
 	before := fileAt(p.found.artifact())
 	proc, err := p.run(ctx, process.Spec{
