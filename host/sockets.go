@@ -23,15 +23,11 @@ type sockets struct {
 
 // newSockets makes a private directory and removes those of dead hosts.
 func newSockets() (*sockets, error) {
-	dir, err := os.MkdirTemp("", socketPrefix)
+	s, err := ownSockets()
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for plugin sockets: %w", err)
+		return nil, err
 	}
-	s := &sockets{dir: dir}
-	if s.lock, err = lockDir(dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock the directory for plugin sockets: %w", err), os.RemoveAll(dir))
-	}
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), socketPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(s.dir), socketPrefix+"*"))
 	if err != nil {
 		return s, nil // nobody's loss: the name of the temporary directory is odd
 	}
@@ -42,6 +38,40 @@ func newSockets() (*sockets, error) {
 		}
 	}
 	return s, nil
+}
+
+// ownSockets makes a directory and locks it. Until it is locked another host, which
+// starts at the same moment, may take it for a dead one's: then there is another.
+func ownSockets() (*sockets, error) {
+	for try := 0; ; try++ {
+		dir, err := os.MkdirTemp("", socketPrefix)
+		if err != nil {
+			return nil, fmt.Errorf("make a directory for plugin sockets: %w", err)
+		}
+		lock, err := lockDir(dir)
+		if err == nil && isAt(lock, dir) {
+			return &sockets{dir: dir, lock: lock}, nil
+		}
+		if err == nil {
+			err = errors.Join(errors.New("it was removed"), lock.Close())
+		}
+		if try >= socketTries {
+			return nil, errors.Join(fmt.Errorf("lock the directory for plugin sockets: %w", err), os.RemoveAll(dir))
+		}
+	}
+}
+
+// socketTries is how often another host may come in between.
+const socketTries = 100
+
+// isAt reports whether f is what lies at path.
+func isAt(f *os.File, path string) bool {
+	was, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	is, err := os.Stat(path)
+	return err == nil && os.SameFile(was, is)
 }
 
 // lockDir takes the lock of a directory, or fails at once.

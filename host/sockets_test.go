@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -42,4 +43,28 @@ func TestSocketsOfDeadHostsAreRemoved(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Hosts that start at once do not take each other's directories for those of dead ones.
+func TestSocketsOfManyHosts(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				s, err := newSockets()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := os.Stat(s.dir); err != nil {
+					t.Error(err)
+				}
+				if err := s.close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
