@@ -6,6 +6,10 @@
 // it is left behind, whatever it does. It starts one process and stops it; it
 // does not restart, choose, configure or share it. That is the host's.
 //
+// What ends is the process group. A descendant that left it (setsid) lives on: no
+// group of control is had without privileges, and some plugins' sandboxes are meant to.
+// It holds nothing up, and cannot answer in the plugin's place.
+//
 // On Linux a plugin dies with its host, and the verified file itself is executed
 // rather than its path. Elsewhere the plugin watches for its host (see
 // backend.Serve), and the file must not be replaced between check and start.
