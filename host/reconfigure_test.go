@@ -177,6 +177,42 @@ func TestRediscoverSwapsWhatWasInstalled(t *testing.T) {
 		t.Fatalf("%+v %v", r, err)
 	}
 	expectServing(t, h, "1.3.0")
+	// What is swapped in from elsewhere stays, until another version is installed.
+	rediscover := func(want ...string) {
+		t.Helper()
+		var took []string
+		r, err := h.Rediscover(t.Context(), SwapOptions{Watch: -1})
+		for _, one := range r {
+			took = append(took, one.To.Version)
+		}
+		if err != nil || !slices.Equal(took, want) {
+			t.Errorf("took %q, %v; want %q", took, err, want)
+		}
+	}
+	install := func(version string) {
+		t.Helper()
+		next := f.version(version, nil)
+		for _, name := range []string{"plugin.yaml", "script.json"} {
+			if err := os.Rename(filepath.Join(next, name), filepath.Join(now, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	elsewhere := f.version("2.0.0", nil)
+	swap(t, h, SwapOptions{Dir: elsewhere, Watch: -1}, SwapDone)
+	rediscover()
+	expectServing(t, h, "2.0.0")
+	install("3.0.0")
+	rediscover("3.0.0")
+	rediscover()
+	expectServing(t, h, "3.0.0")
+	swap(t, h, SwapOptions{Dir: elsewhere, Watch: -1}, SwapDone)
+	rediscover()
+	install("2.0.0") // to keep what was tried
+	rediscover()
+	install("4.0.0")
+	rediscover("4.0.0")
+	expectServing(t, h, "4.0.0")
 	if p := status(h, "new"); p.State != PluginUnused {
 		t.Errorf("the new one: %+v", p)
 	}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// Rediscover looks again at what is installed, and swaps every plugin in use whose
-// directory holds another version than the one that serves, as SwapPlugin does. It
+// Rediscover looks again at what is installed, and swaps every plugin in use of which
+// another version was installed than the one that serves, as SwapPlugin does. A version
+// that SwapPlugin put in use from elsewhere stays until then. It
 // returns the reports, and joins what could not be tried into the error.
 func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, error) {
 	ctx, done, err := h.change(ctx)
@@ -23,7 +24,7 @@ func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, err
 	var errs []error
 	for _, f := range h.registry.merge(fresh) {
 		if _, _, err := h.inUse(f.m.Name); err != nil {
-			h.registry.replace(f)
+			h.registry.take(f)
 			continue
 		}
 		o.Dir = f.status.Dir
@@ -31,6 +32,9 @@ func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, err
 		if err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		if r.Outcome == SwapDone {
+			h.registry.take(f)
 		}
 		reports = append(reports, r)
 	}

@@ -15,6 +15,9 @@ type registry struct {
 	mu     sync.Mutex
 	order  []found
 	byName map[string]int // usable ones, into order
+	// installed is what the plugin directories held, by name, when it was last taken
+	// from there: what serves may be from elsewhere since.
+	installed map[string]PluginVersion
 }
 
 func newRegistry(dirs []string, trust Trust) (*registry, error) {
@@ -22,10 +25,11 @@ func newRegistry(dirs []string, trust Trust) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &registry{order: all, byName: make(map[string]int)}
+	r := &registry{order: all, byName: make(map[string]int), installed: make(map[string]PluginVersion)}
 	for i, f := range all {
 		if f.m != nil {
 			r.byName[f.status.Name] = i
+			r.installed[f.status.Name] = versionOf(f)
 		}
 	}
 	return r, nil
@@ -50,9 +54,18 @@ func (r *registry) replace(f found) {
 	r.order = append(r.order, f)
 }
 
+// take is replace with what is installed.
+func (r *registry) take(f found) {
+	r.replace(f)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.installed[f.status.Name] = versionOf(f)
+}
+
 // merge takes in what was found later. It returns the usable plugins that are of
-// another version than what their name stands for, in the same directory, and
-// leaves those to the caller.
+// another version than what their name stands for, and leaves those to the caller, who
+// takes them. A version that was swapped in from elsewhere stays while what is installed
+// is what it was.
 func (r *registry) merge(later *registry) (changed []found) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +73,11 @@ func (r *registry) merge(later *registry) (changed []found) {
 		i, known := r.byName[f.status.Name]
 		switch {
 		case known && f.m != nil:
-			if now := r.order[i]; now.status.Dir == f.status.Dir && versionOf(now) != versionOf(f) {
+			now, is := r.order[i], versionOf(f)
+			switch {
+			case is == versionOf(now):
+				r.installed[f.status.Name] = is
+			case now.status.Dir == f.status.Dir, r.installed[f.status.Name] != is:
 				changed = append(changed, f)
 			}
 		case known: // what serves is better than what is broken now
@@ -73,6 +90,9 @@ func (r *registry) merge(later *registry) (changed []found) {
 	for i, f := range r.order {
 		if _, dup := r.byName[f.status.Name]; f.m != nil && !dup {
 			r.byName[f.status.Name] = i
+			if _, known := r.installed[f.status.Name]; !known {
+				r.installed[f.status.Name] = versionOf(f)
+			}
 		}
 	}
 	return changed
