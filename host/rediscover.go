@@ -8,7 +8,8 @@ import (
 
 // Rediscover looks again at what is installed, and swaps every plugin in use of which
 // another version was installed than the one that serves, as SwapPlugin does. A version
-// that SwapPlugin put in use from elsewhere stays until then. It
+// that SwapPlugin put in use from elsewhere stays until then, and one that was sent back
+// is not tried again, since the next time nobody might ask it while it is watched. It
 // returns the reports, and joins what could not be tried into the error.
 func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, error) {
 	ctx, done, err := h.change(ctx)
@@ -23,8 +24,16 @@ func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, err
 	var reports []SwapReport
 	var errs []error
 	for _, f := range h.registry.merge(fresh) {
-		if _, _, err := h.inUse(f.m.Name); err != nil {
+		now, _, err := h.inUse(f.m.Name)
+		if err != nil {
 			h.registry.take(f)
+			continue
+		}
+		if h.registry.wasSentBack(f) {
+			reports = append(reports, SwapReport{
+				Plugin: f.m.Name, Outcome: SwapRefused, From: versionOf(now), To: versionOf(f),
+				Reason: "it was sent back when it was tried; install another, or have plugin swap try it again",
+			})
 			continue
 		}
 		o.Dir = f.status.Dir
@@ -33,8 +42,11 @@ func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, err
 			errs = append(errs, err)
 			continue
 		}
-		if r.Outcome == SwapDone {
+		switch r.Outcome {
+		case SwapDone:
 			h.registry.take(f)
+		case SwapRolledBack:
+			h.registry.sendBack(f)
 		}
 		reports = append(reports, r)
 	}

@@ -18,6 +18,8 @@ type registry struct {
 	// installed is what the plugin directories held, by name, when it was last taken
 	// from there: what serves may be from elsewhere since.
 	installed map[string]PluginVersion
+	// sentBack is what was installed, served and was sent back.
+	sentBack map[string]PluginVersion
 }
 
 func newRegistry(dirs []string, trust Trust) (*registry, error) {
@@ -25,7 +27,7 @@ func newRegistry(dirs []string, trust Trust) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &registry{order: all, byName: make(map[string]int), installed: make(map[string]PluginVersion)}
+	r := &registry{order: all, byName: make(map[string]int), installed: make(map[string]PluginVersion), sentBack: make(map[string]PluginVersion)}
 	for i, f := range all {
 		if f.m != nil {
 			r.byName[f.status.Name] = i
@@ -60,6 +62,21 @@ func (r *registry) take(f found) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.installed[f.status.Name] = versionOf(f)
+}
+
+// sendBack notes that f, which is installed, failed while it was watched.
+func (r *registry) sendBack(f found) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sentBack[f.status.Name] = versionOf(f)
+}
+
+// wasSentBack reports whether that happened to f when it was last tried.
+func (r *registry) wasSentBack(f found) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, ok := r.sentBack[f.status.Name]
+	return ok && v == versionOf(f)
 }
 
 // merge takes in what was found later. It returns the usable plugins that are of

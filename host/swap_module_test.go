@@ -134,3 +134,54 @@ func TestSwapOfAPolicyLosesNoDecision(t *testing.T) {
 	}
 	t.Logf("%d decisions", asked.Load())
 }
+
+// A version that was installed and sent back is not tried again because something else
+// is reloaded: the next time nobody might ask it while it is watched.
+func TestReloadTriesNoVersionTwice(t *testing.T) {
+	code, err := os.ReadFile("../runtimes/wasm/testdata/assemblyscript/policy.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t)
+	f.installFake()
+	installed := filepath.Join(f.plugins, "small")
+	policyVersion(t, installed, "1.0.0", "", code)
+	o := f.options()
+	o.Config.Policies = []PolicyConfig{{Plugin: "small"}}
+	h := f.openWith(o)
+	ask := func() error {
+		_, err := h.Admit(t.Context(), policy.Request{Org: "acme", Via: "bearer", Language: "py", Config: "fake", Network: "none"})
+		return err
+	}
+	reload := func(watch time.Duration, want Outcome, reason string) {
+		t.Helper()
+		r, err := h.Rediscover(t.Context(), SwapOptions{Watch: watch})
+		if err != nil || len(r) != 1 || r[0].Outcome != want || !strings.Contains(r[0].Reason, reason) {
+			t.Errorf("%+v %v, want %s because of %q", r, err, want, reason)
+		}
+	}
+	policyVersion(t, installed, "2.0.0", "limits: {fuel: 1000}\n", code)
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for status(h, "small").Version != "2.0.0" {
+			time.Sleep(time.Millisecond)
+		}
+		_ = ask()
+	}()
+	reload(time.Minute, SwapRolledBack, "ended an instance")
+	<-asked
+	reload(-1, SwapRefused, "was sent back when it was tried")
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
+	// Whoever wants it says so, and another version is another.
+	if r, err := h.SwapPlugin(t.Context(), "small", SwapOptions{Dir: installed, Watch: -1}); err != nil || r.Outcome != SwapDone {
+		t.Errorf("%+v %v", r, err)
+	}
+	policyVersion(t, installed, "3.0.0", "", code)
+	reload(-1, SwapDone, "")
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
+}
