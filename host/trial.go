@@ -27,6 +27,8 @@ type Trial struct {
 	Info    backend.Info
 	// Config is TrialOptions.Config, completed.
 	Config json.RawMessage
+	// Lacks is what its manifest says that it lacks.
+	Lacks []string
 
 	program *program
 	sockets *sockets
@@ -53,7 +55,7 @@ func TryBackend(ctx context.Context, dir string, o TrialOptions) (*Trial, error)
 	h := &Host{o: ho, log: o.Log}
 	h.o.CacheDir = o.DataDir
 	p, err := h.newProgram(f, nil)
-	t := &Trial{Config: config, program: p, sockets: h.sockets}
+	t := &Trial{Config: config, Lacks: f.m.Lacks, program: p, sockets: h.sockets}
 	if err == nil {
 		p.start()
 		err = p.proven(ctx)

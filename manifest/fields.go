@@ -65,10 +65,14 @@ var rootKeys = []key{
 	{"licence", all, false, func(d *decoder, n *node) { d.m.Licence = d.match(n, licenceRule) }},
 	{"config", all, false, (*decoder).config},
 	{"limits", all, false, func(d *decoder, n *node) { d.table(n, limitKeys) }},
+	{"files", all, false, func(d *decoder, n *node) { d.m.Files = d.list(n, 64, (*decoder).relative) }},
 
 	{"env", backends, false, func(d *decoder, n *node) { d.m.Env = d.list(n, 64, (*decoder).envName) }},
 	{"capabilities", backends, false, func(d *decoder, n *node) {
 		d.m.Capabilities = d.list(n, 64, rule(capabilityRule))
+	}},
+	{"lacks", backends, false, func(d *decoder, n *node) {
+		d.m.Lacks = d.list(n, 8, oneOf("directories", "links_out", "paths"))
 	}},
 	{"state_schema", backends, false, func(d *decoder, n *node) {
 		d.m.StateSchema = d.list(n, 16, rule(stateRule))

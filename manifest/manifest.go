@@ -64,6 +64,9 @@ type Manifest struct {
 	Path string
 	// SHA256 pins the artifact: 64 lower-case hexadecimal digits, or empty.
 	SHA256      string
+	// Files are what lies beside the artifact and belongs to the plugin: files and
+	// directories, as paths like Path. SHA256 does not pin them.
+	Files       []string
 	Description string // one line
 	Licence     string // SPDX expression
 
@@ -78,6 +81,9 @@ type Manifest struct {
 	Imports []string
 	// Capabilities are the most that a backend may claim.
 	Capabilities []string
+	// Lacks lists what the contract asks of every backend and this one cannot do for
+	// what it is; it is held to refusing that.
+	Lacks []string
 	// ABI is how a module is called; never empty for modules.
 	ABI ABI
 	// WASI allows a module to import WASI preview 1.

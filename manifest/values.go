@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -225,9 +226,21 @@ func (d *decoder) version(n *node) {
 }
 
 func (d *decoder) path(n *node) {
+	switch s := d.relative(n); s {
+	case "": // it was told why
+	case FileName:
+		d.bad(n, "must name the artifact, not the manifest")
+	default:
+		d.m.Path = s
+	}
+}
+
+// relative reads the path of something in the plugin directory; it is empty when it is
+// none.
+func (d *decoder) relative(n *node) string {
 	s, ok := d.text(n)
 	if !ok {
-		return
+		return ""
 	}
 	plain := true
 	for segment := range strings.SplitSeq(s, "/") {
@@ -242,9 +255,16 @@ func (d *decoder) path(n *node) {
 		d.bad(n, "must stay inside the plugin directory: no ..")
 	case !plain || !filepath.IsLocal(s) || len(s) > 255:
 		d.bad(n, "must be a clean path of letters, digits, and . _ + - inside names")
-	case s == FileName:
-		d.bad(n, "must name the artifact, not the manifest")
 	default:
-		d.m.Path = s
+		return s
 	}
+	return ""
+}
+
+// CheckName says what is wrong with the name of a plugin; nil is that nothing is.
+func CheckName(name string) error {
+	if !nameRule.expr.MatchString(name) {
+		return errors.New(nameRule.say)
+	}
+	return nil
 }

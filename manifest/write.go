@@ -28,6 +28,7 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 		Protocol      []int           `json:"protocol"`
 		Path          string          `json:"path"`
 		SHA256        string          `json:"sha256,omitempty"`
+		Files         []string        `json:"files,omitempty"`
 		Description   string          `json:"description,omitempty"`
 		Licence       string          `json:"licence,omitempty"`
 		Env           []string        `json:"env,omitempty"`
@@ -35,6 +36,7 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 		Limits        limits          `json:"limits,omitzero"`
 		Imports       []string        `json:"imports,omitempty"`
 		Capabilities  []string        `json:"capabilities,omitempty"`
+		Lacks         []string        `json:"lacks,omitempty"`
 		ABI           ABI             `json:"abi,omitempty"`
 		WASI          bool            `json:"wasi,omitempty"`
 		Deterministic bool            `json:"deterministic,omitempty"`
@@ -44,13 +46,13 @@ func (m *Manifest) MarshalJSON() ([]byte, error) {
 		StartTimeout  string          `json:"start_timeout,omitempty"`
 		Reattach      string          `json:"reattach,omitempty"`
 	}{
-		m.Schema, m.Name, m.Version, m.Kind, m.Runtime, m.Protocol, m.Path, m.SHA256,
+		m.Schema, m.Name, m.Version, m.Kind, m.Runtime, m.Protocol, m.Path, m.SHA256, m.Files,
 		m.Description, m.Licence, m.Env, m.Config,
 		limits{
 			m.Limits.Memory, "", m.Limits.Instances, m.Limits.Fuel,
 			m.Limits.InputBytes, m.Limits.OutputBytes,
 		},
-		m.Imports, m.Capabilities, m.ABI, m.WASI, m.Deterministic, m.Needs, m.Hooks, m.StateSchema, "", "",
+		m.Imports, m.Capabilities, m.Lacks, m.ABI, m.WASI, m.Deterministic, m.Needs, m.Hooks, m.StateSchema, "", "",
 	}
 	if m.Limits.Timeout != 0 {
 		out.Limits.Timeout = formatDuration(m.Limits.Timeout)

@@ -60,13 +60,8 @@ var kit = backendtest.Harness{
 	Patience: 3 * time.Minute,
 	// Two programs have to start within it, on a machine that does other things.
 	ShortRun: 2 * time.Second,
-	Skip: map[string]string{
-		"refused/links":                "programs cannot make links that lead out; see TestLinksLeadNowhere of package embedded",
-		"refused/links_to_directories": "programs cannot make links that lead out; see TestLinksLeadNowhere of package embedded",
-		"refused/links_in_inputs":      "programs cannot make links that lead out; see TestLinksLeadNowhere of package embedded",
-		"run/directory":                "programs start in the data directory, anything else is refused",
-		"run/program_gone":             "every program sees its own source under the same path",
-	},
+	// As in plugin.yaml. Links that lead out: TestLinksLeadNowhere of package embedded.
+	Lacks: []backendtest.Lack{backendtest.LackLinksOut, backendtest.LackDirectories},
 }
 
 // TestConformance runs the kit over the boundary that hosts use: a subprocess.

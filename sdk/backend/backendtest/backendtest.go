@@ -41,6 +41,8 @@ type Harness struct {
 	Probe Probe
 	// BadConfig is a config that the backend refuses; nil leaves that out.
 	BadConfig json.RawMessage
+	// Lacks is what the backend's manifest says that it lacks.
+	Lacks []Lack
 	// Skip names tests that do not apply, by their path below Run, for example
 	// "files/links", each with the reason, which is logged. A name that is no test
 	// is an error.
@@ -110,6 +112,11 @@ func (k *kit) all(t *testing.T) {
 		{"context", k.contextChecks()},
 		{"control", k.controlChecks()},
 		{"optional", k.optionalChecks()},
+	}
+	for _, l := range k.Lacks {
+		if lacks[l] == "" {
+			t.Errorf("Lacks names %q, which nothing in this kit depends on", l)
+		}
 	}
 	stale := maps.Clone(k.Skip)
 	delete(stale, "leaks")

@@ -25,12 +25,8 @@ func inProcess(probe backendtest.Probe) backendtest.Harness {
 		},
 		Probe:     probe,
 		BadConfig: json.RawMessage(`{"unknown":1}`),
-		Skip: map[string]string{
-			"run/directory":          "programs see the machine's own paths",
-			"run/program_gone":       "programs see the machine's own paths",
-			"control/of_another_run": "programs see the machine's own paths",
-		},
-		ShortRun: 1500 * time.Millisecond,
+		Lacks:     []backendtest.Lack{backendtest.LackPaths},
+		ShortRun:  1500 * time.Millisecond,
 	}
 }
 

@@ -256,6 +256,7 @@ func (k *kit) controlAbsent(t *testing.T) {
 
 // controlOthers: nobody else can open the channel of a run.
 func (k *kit) controlOthers(t *testing.T) {
+	k.seesPaths(t)
 	var said atomic.Value // output may come after a call that was made later
 	said.Store("")
 	other := k.sandbox(t)

@@ -202,7 +202,7 @@ type mutation struct {
 	mutate func(t *testing.T, m *mutant)
 }
 
-var mutations = slices.Concat(lifeMutations, fileMutations, runMutations, controlMutations)
+var mutations = slices.Concat(lifeMutations, fileMutations, runMutations, controlMutations, lackMutations)
 
 // TestMutant runs the kit against one mutant. It is started by TestKitCatches.
 func TestMutant(t *testing.T) {
@@ -213,6 +213,9 @@ func TestMutant(t *testing.T) {
 	}
 	h := inProcess(backendtest.Shell("sh"))
 	h.Patience = 4 * time.Second
+	if l, ok := claimed[name]; ok {
+		h.Lacks = []backendtest.Lack{l}
+	}
 	h.New = func(t *testing.T) (backend.Backend, json.RawMessage) {
 		m := newMutant(t.TempDir())
 		mutations[i].mutate(t, m)

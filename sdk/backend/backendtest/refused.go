@@ -107,12 +107,17 @@ func (k *kit) refusedSpecs(t *testing.T) {
 func (k *kit) refusedLinks(t *testing.T) {
 	ref := k.sandbox(t)
 	k.write(t, ref, data("target"), "secret")
-	o := k.run(t, ref,
-		"link", "/etc/passwd", "out", "link", "target", "near", "link", "nowhere", "dangling", "link", "../../../../../../../../etc/passwd", "up")
+	o := k.run(t, ref, "link", "target", "near", "link", "nowhere", "dangling")
 	if len(o.Changed) > 0 {
 		t.Errorf("links are reported as changed files: %q", o.changed())
 	}
-	for _, name := range []string{"out", "near", "dangling", "up"} {
+	made := []string{"near", "dangling"}
+	for name, target := range map[string]string{"out": "/etc/passwd", "up": "../../../../../../../../etc/passwd"} {
+		if k.linkOut(t, ref, target, name) {
+			made = append(made, name)
+		}
+	}
+	for _, name := range made {
 		e, err := k.b.Stat(t.Context(), ref, data(name))
 		if err != nil || e.Type != backend.EntryOther {
 			t.Errorf("Stat of link %q = %+v, %v", name, e, err)
@@ -141,7 +146,13 @@ func (k *kit) refusedLinks(t *testing.T) {
 
 func (k *kit) refusedDirLinks(t *testing.T) {
 	ref := k.sandbox(t)
-	k.run(t, ref, "link", "/etc", "etc", "link", "..", "up", "link", ".", "loop")
+	k.run(t, ref, "link", ".", "loop")
+	out := []string{data("up", "..", "etc", "passwd")} // what links could lead to
+	listed := k.linkOut(t, ref, "/etc", "etc")
+	if listed {
+		out = append(out, data("etc", "passwd"), data("etc", "new"))
+	}
+	k.linkOut(t, ref, "..", "up")
 	res, err := k.b.Walk(t.Context(), backend.WalkRequest{Ref: ref})
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +162,7 @@ func (k *kit) refusedDirLinks(t *testing.T) {
 			t.Errorf("Walk went through a link: %+v", e)
 		}
 	}
-	for _, p := range []string{data("etc", "passwd"), data("up", "..", "etc", "passwd"), data("etc", "new")} {
+	for _, p := range out {
 		if r, _, err := k.b.ReadFile(t.Context(), ref, p); err == nil {
 			_ = r.Close()
 			t.Errorf("ReadFile %q went out of the sandbox", p)
@@ -160,7 +171,7 @@ func (k *kit) refusedDirLinks(t *testing.T) {
 			t.Errorf("WriteFile %q went out of the sandbox", p)
 		}
 	}
-	if _, err := k.b.ListDir(t.Context(), ref, data("etc")); err == nil {
+	if _, err := k.b.ListDir(t.Context(), ref, data("etc")); listed && err == nil {
 		t.Error("ListDir went through a link out of the sandbox")
 	}
 	if err := k.b.Remove(t.Context(), ref, data("loop")); err != nil {
@@ -175,7 +186,8 @@ func (k *kit) refusedDirLinks(t *testing.T) {
 func (k *kit) refusedInputLinks(t *testing.T) {
 	ref := k.sandbox(t)
 	k.write(t, ref, data("target"), "secret")
-	k.run(t, ref, "link", "target", "l", "mkdir", "real", "link", "/etc", "out")
+	k.run(t, ref, "link", "target", "l", "mkdir", "real")
+	out := k.linkOut(t, ref, "/etc", "out")
 	spec := k.runSpec(ref, "exit", "0")
 	spec.Inputs = []backend.Input{
 		{Path: data("l"), Inline: []byte("input"), Optional: true},
@@ -185,7 +197,7 @@ func (k *kit) refusedInputLinks(t *testing.T) {
 	if got := k.read(t, ref, data("target")); got != "secret" {
 		t.Errorf("an input went through a link: the target holds %q", got)
 	}
-	if !slices.Contains(o.MissingInputs, data("out", "new")) {
+	if out && !slices.Contains(o.MissingInputs, data("out", "new")) {
 		t.Errorf("an input out of the sandbox is not missing: %q", o.MissingInputs)
 	}
 }

@@ -109,6 +109,7 @@ func (k *kit) runEnvironment(t *testing.T) {
 }
 
 func (k *kit) runDirectory(t *testing.T) {
+	k.seesPaths(t)
 	ref := k.sandbox(t)
 	if got := k.run(t, ref, "cwd").stdout; got != backend.DataDir {
 		t.Errorf("the working directory is %q", got)
@@ -118,6 +119,14 @@ func (k *kit) runDirectory(t *testing.T) {
 	}
 	spec := k.runSpec(ref, "cwd", "write", "here", "x")
 	spec.Dir = data("sub")
+	if k.lacks(LackDirectories) {
+		o, err := k.try(t, t.Context(), spec, nil)
+		wantFileError(t, "a run in a directory of its own", err, backend.KindUnsupported)
+		if o.starts > 0 {
+			t.Error("it started")
+		}
+		skipLack(t, LackDirectories)
+	}
 	o := k.do(t, spec, nil)
 	if got := o.changed(); o.stdout != data("sub") || len(got) != 1 || got[0] != "sub/here" {
 		t.Errorf("in a directory of its own: working directory %q, changed %q", o.stdout, got)
@@ -209,6 +218,7 @@ func (k *kit) runNoSuchCommand(t *testing.T) {
 
 // runProgramGone: the program is nowhere among the files, during and after.
 func (k *kit) runProgramGone(t *testing.T) {
+	k.seesPaths(t)
 	ref := k.sandbox(t)
 	o := k.run(t, ref, "exists", k.Probe.File)
 	if o.stdout != "no" {
@@ -217,7 +227,15 @@ func (k *kit) runProgramGone(t *testing.T) {
 	if names := k.list(t, ref, backend.DataDir); len(names) > 0 || len(o.Changed) > 0 {
 		t.Errorf("after the run there are %q, changed %q", names, o.changed())
 	}
-	spec := k.runSpec(ref, "cwd")
+	// Every run may see its program under the same path: the earlier one has a name of
+	// its own.
+	earlier := "earlier-" + k.Probe.File
+	spec := k.runSpec(ref)
+	spec.Program.File = earlier
+	spec.Steps[0].Argv = nil
+	for _, arg := range k.Probe.Argv {
+		spec.Steps[0].Argv = append(spec.Steps[0].Argv, strings.ReplaceAll(arg, "{dir}/"+k.Probe.File, "{dir}/"+earlier))
+	}
 	spec.Env = maps.Clone(spec.Env)
 	if spec.Env == nil {
 		spec.Env = map[string]string{}
@@ -228,7 +246,7 @@ func (k *kit) runProgramGone(t *testing.T) {
 	if !strings.HasPrefix(dir, "/") || backend.Within(backend.DataDir, dir) {
 		t.Fatalf("the program directory is %q", dir)
 	}
-	if got := k.run(t, ref, "exists", dir+"/"+k.Probe.File).stdout; got != "no" {
+	if got := k.run(t, ref, "exists", dir+"/"+earlier).stdout; got != "no" {
 		t.Errorf("%s of an earlier run is still there", dir)
 	}
 }
