@@ -32,6 +32,8 @@ type PluginDetail struct {
 	Env []string `json:"env,omitempty"`
 	// Configs are the ids of the named configs that it serves.
 	Configs []string `json:"configs,omitempty"`
+	// Warnings are what Lint finds odd, and nothing is refused for.
+	Warnings []string `json:"warnings,omitempty"`
 	// LastSwap is the latest that was tried or is under way.
 	LastSwap *LastSwap `json:"last_swap,omitempty"`
 

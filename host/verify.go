@@ -16,11 +16,13 @@ import (
 )
 
 // Lint reads what lies in dir and holds it against its manifest, as Open would,
-// without starting or running it. What is wrong is in State and Cause.
+// without starting or running it. What is wrong is in State and Cause, what is odd in
+// Warnings.
 func Lint(ctx context.Context, dir string, trust Trust) PluginDetail {
 	f := inspect(dir, "", trust)
 	d := describe(f)
 	if f.m != nil {
+		d.Warnings = f.beside()
 		f.fail(f.verify(ctx))
 		d.PluginStatus = f.status
 	}

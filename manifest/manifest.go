@@ -63,7 +63,7 @@ type Manifest struct {
 	// forward slashes, never leaving it.
 	Path string
 	// SHA256 pins the artifact: 64 lower-case hexadecimal digits, or empty.
-	SHA256      string
+	SHA256 string
 	// Files are what lies beside the artifact and belongs to the plugin: files and
 	// directories, as paths like Path. SHA256 does not pin them.
 	Files       []string
