@@ -9,7 +9,12 @@ import (
 
 // calls counts what one program or module was asked and how often it is to blame for a
 // failure. It is safe for concurrent use.
-type calls struct{ all, failed atomic.Int64 }
+type calls struct {
+	all, failed atomic.Int64
+	// unreadable counts answers that came, and were not what was asked for. The
+	// runtime of modules takes them for good ones.
+	unreadable atomic.Uint64
+}
 
 func (c *calls) observe(call process.Call) { c.count(call.Blamed) }
 
@@ -22,6 +27,14 @@ func (c *calls) count(failed bool) {
 	if failed {
 		c.failed.Add(1)
 	}
+}
+
+// read takes what became of reading an answer, and returns it.
+func (c *calls) read(err error) error {
+	if c != nil && err != nil {
+		c.unreadable.Add(1)
+	}
+	return err
 }
 
 // failing says that of what was asked since before too much failed.

@@ -132,18 +132,23 @@ func (f *found) fail(err error) {
 
 // verify looks at what a plugin would be started from, as starting it would.
 func (f found) verify(ctx context.Context) error {
+	_, err := f.look(ctx)
+	return err
+}
+
+// look is verify, and what it found out of a module.
+func (f found) look(ctx context.Context) (wasm.Info, error) {
 	if f.m.Runtime == manifest.RuntimeProcess {
 		if _, err := f.m.Negotiate(backendProtocols); err != nil {
-			return err
+			return wasm.Info{}, err
 		}
-		return process.Check(ctx, f.artifact(), f.m.SHA256)
+		return wasm.Info{}, process.Check(ctx, f.artifact(), f.m.SHA256)
 	}
 	spec, err := moduleSpec(f, hclog.NewNullLogger())
 	if err != nil {
-		return err
+		return wasm.Info{}, err
 	}
-	_, err = wasm.Check(ctx, spec)
-	return err
+	return wasm.Check(ctx, spec)
 }
 
 // artifact is the path of what the manifest describes.

@@ -1,13 +1,16 @@
 package host
 
 import (
-	"fmt"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/caisson-run/caisson/internal/procstat"
 	"github.com/caisson-run/caisson/manifest"
-	"github.com/caisson-run/caisson/runtimes/wasm"
 )
 
 // PluginDetail is everything that is known of one plugin.
@@ -21,8 +24,15 @@ type PluginDetail struct {
 	// module.
 	Protocol []int  `json:"protocol,omitempty"`
 	ABI      string `json:"abi,omitempty"`
-	// Capabilities, StateSchema, Imports and Needs are what the manifest grants.
+	// Digest is that of the artifact that is in use, whether it is pinned or not; of the
+	// one that is there where none is.
+	Digest string `json:"digest,omitempty"`
+	// Links are the functions that a module imports, as "module.name".
+	Links []string `json:"links,omitempty"`
+	// Capabilities, StateSchema, Imports and Needs are what the manifest grants, Lacks
+	// what it says that the backend cannot do.
 	Capabilities []string `json:"capabilities,omitempty"`
+	Lacks        []string `json:"lacks,omitempty"`
 	StateSchema  []string `json:"state_schema,omitempty"`
 	Imports      []string `json:"imports,omitempty"`
 	Needs        []string `json:"needs,omitempty"`
@@ -54,6 +64,9 @@ type ProcessDetail struct {
 	Failed int64 `json:"failed"`
 	// LogDropped counts lines that were dropped because it logs too much.
 	LogDropped int64 `json:"log_dropped,omitempty"`
+	// MemoryHigh is the most memory that the running process had, in bytes; zero where
+	// the system does not tell.
+	MemoryHigh int64 `json:"memory_high,omitempty"`
 	// Generations are the versions that still have calls, the one in service first.
 	Generations []GenerationUse `json:"generations"`
 	// RetryAt is when it is started again, in backoff only.
@@ -111,7 +124,7 @@ type ModuleDetail struct {
 func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 	i := slices.IndexFunc(h.registry.all(), func(f found) bool { return f.status.Name == name })
 	if i < 0 {
-		return PluginDetail{}, fmt.Errorf("no plugin is called %q", name)
+		return PluginDetail{}, noPlugin{"plugin", name}
 	}
 	d := describe(h.registry.all()[i])
 	all := h.Plugins()
@@ -127,7 +140,7 @@ func (h *Host) PluginDetail(name string) (PluginDetail, error) {
 		defer ref.Release()
 		for _, p := range ref.Value().parts {
 			if p.found.m.Name == name {
-				d.Module = moduleDetail(p.module)
+				p.describe(&d)
 			}
 		}
 	}
@@ -142,7 +155,7 @@ func describe(f found) PluginDetail {
 		return d
 	}
 	d.Description, d.Licence, d.Path = m.Description, m.Licence, m.Path
-	d.Protocol, d.Capabilities, d.StateSchema = m.Protocol, m.Capabilities, m.StateSchema
+	d.Protocol, d.Capabilities, d.Lacks, d.StateSchema = m.Protocol, m.Capabilities, m.Lacks, m.StateSchema
 	d.Imports, d.Needs, d.Hooks, d.Env = m.Imports, m.Needs, m.Hooks, m.Env
 	if m.Runtime == manifest.RuntimeWASM {
 		d.ABI = string(m.ABI)
@@ -159,7 +172,12 @@ func (l *line) describe(d *PluginDetail) {
 	v := p.sup.View()
 	d.Process = &ProcessDetail{Starts: v.Starts, Calls: p.calls.all.Load(), Failed: p.calls.failed.Load(), RetryAt: v.RetryAt}
 	if u, ok := p.sup.Now(); ok {
-		d.Process.PID, d.Process.LogDropped = u.proc.PID(), u.proc.Dropped()
+		pid := u.proc.PID()
+		d.Process.PID, d.Process.LogDropped = pid, u.proc.Dropped()
+		d.Process.MemoryHigh, _ = procstat.MemoryHigh(pid) // not every system tells it
+		if d.Digest = p.found.m.SHA256; d.Digest == "" {   // nobody has looked at it
+			d.Digest, _ = sumOfFile(procstat.Executable(pid))
+		}
 	}
 	if e := v.LastEnd; e != nil {
 		d.Process.LastEnd = &PluginEnd{At: e.At, Uptime: e.Uptime, Cause: e.Cause, Lines: e.Lines}
@@ -177,17 +195,29 @@ func (l *line) describe(d *PluginDetail) {
 	}
 }
 
-func moduleDetail(m *wasm.Module) *ModuleDetail {
-	i, s := m.Info(), m.Stats()
-	d := &ModuleDetail{
+// describe adds how the module is.
+func (p *part) describe(d *PluginDetail) {
+	i, s := p.module.Info(), p.module.Stats()
+	d.Digest, d.Links = i.Digest, i.Imports
+	d.Module = &ModuleDetail{
 		Digest: i.Digest, Revision: i.Revision, Stop: i.Stop, FuelLimit: i.Limits.Fuel, FuelHigh: s.FuelHigh, Calls: s.Calls,
-		Failures: make(map[string]uint64), Discards: s.Discards, Refills: s.Refills, Waits: s.Waits, Waited: s.WaitTime,
+		Failures: p.failures(s), Discards: s.Discards, Refills: s.Refills, Waits: s.Waits, Waited: s.WaitTime,
 		MemoryLimit: i.Limits.MemoryBytes, MemoryHigh: s.MemoryHighBytes, Instances: s.Instances, Idle: s.Idle,
 	}
-	for reason, n := range s.Failures {
-		d.Failures[string(reason)] = n
+}
+
+// sumOfFile is the SHA-256 digest of a file in hexadecimal.
+func sumOfFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
 	}
-	return d
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // PluginLog returns the last lines that a backend's process logged, oldest
@@ -195,7 +225,7 @@ func moduleDetail(m *wasm.Module) *ModuleDetail {
 func (h *Host) PluginLog(name string) ([]string, error) {
 	l := h.backends.line(name)
 	if l == nil {
-		return nil, fmt.Errorf("no running backend is called %q", name)
+		return nil, noPlugin{"running backend", name}
 	}
 	p := l.program()
 	if p == nil {

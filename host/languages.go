@@ -25,12 +25,13 @@ type languageRow struct {
 	language.Language
 	plugin string
 	module module
+	calls  *calls
 }
 
 // add merges a table over what is there: a row with a known id replaces it.
-func (l *languages) add(plugin string, m module, t language.Table) {
+func (l *languages) add(plugin string, m module, c *calls, t language.Table) {
 	for _, lang := range t.Languages {
-		row := languageRow{Language: lang, plugin: plugin, module: m}
+		row := languageRow{Language: lang, plugin: plugin, module: m, calls: c}
 		if i := slices.IndexFunc(l.rows, func(r languageRow) bool { return r.ID == lang.ID }); i >= 0 {
 			l.rows[i] = row
 		} else {
@@ -195,10 +196,10 @@ func (l *languages) plan(ctx context.Context, t session.Target, lang string, arg
 	req := language.PlanRequest{Language: row.ID, Toolchain: support.Toolchain, Args: args}
 	reply, err := row.module.Call(ctx, wasm.OpPlan, req.AppendJSON(nil), nil)
 	if err == nil {
-		plan, err = language.DecodePlan(reply)
-	}
-	if err == nil {
-		err = plan.CheckArgs(args)
+		if plan, err = language.DecodePlan(reply); err == nil {
+			err = plan.CheckArgs(args)
+		}
+		err = row.calls.read(err)
 	}
 	if err != nil {
 		return "", "", language.Plan{}, planError(row.plugin, req, err)

@@ -28,13 +28,13 @@ func tables() *Host {
 			return p.AppendJSON(nil), nil
 		})
 	}
-	l.add("first", planner("first"), language.Table{Languages: []language.Language{
+	l.add("first", planner("first"), nil, language.Table{Languages: []language.Language{
 		{ID: "rb", Name: "Ruby", Toolchains: []string{"ruby"}},
 		{ID: "py", Name: "Python", Aliases: []string{"python", "rb"}, Toolchains: []string{"pypy", "cpython"}, Advertised: true},
 		{ID: "js", Name: "JavaScript", Aliases: []string{"node"}, Toolchains: []string{"node"}, Advertised: true},
 		{ID: "ts", Name: "TypeScript", Toolchains: []string{"deno"}, Advertised: true},
 	}})
-	l.add("second", planner("second"), language.Table{Languages: []language.Language{
+	l.add("second", planner("second"), nil, language.Table{Languages: []language.Language{
 		{ID: "js", Name: "JavaScript", Aliases: []string{"javascript"}, Toolchains: []string{"quickjs"}, Advertised: true},
 	}})
 	return serve(&moduleSet{languages: l})
@@ -86,7 +86,7 @@ func TestPlan(t *testing.T) {
 func TestPlanOfABrokenTable(t *testing.T) {
 	for _, reply := range []string{"", "{}", `{"file":"../x","steps":[{"name":"run","argv":["x"]}]}`, `{"file":"x","steps":[]}`, `{"file":"x","steps":[{"name":"run","argv":["x"],"args":["other"]}]}`} {
 		var l languages
-		l.add("bad", answer(reply), language.Table{Languages: []language.Language{{ID: "py", Toolchains: []string{"cpython"}}}})
+		l.add("bad", answer(reply), nil, language.Table{Languages: []language.Language{{ID: "py", Toolchains: []string{"cpython"}}}})
 		_, _, _, err := serve(&moduleSet{languages: l}).Plan(t.Context(), target, "py", nil)
 		var le *LanguageError
 		if err == nil || errors.As(err, &le) {
@@ -113,7 +113,7 @@ func TestPlanErrors(t *testing.T) {
 		{err: call(wasm.ReasonTrap, errors.New("unreachable"))},
 	} {
 		var l languages
-		l.add("table", scripted(func(context.Context, uint32, []byte) ([]byte, error) { return nil, tt.err }), language.Table{
+		l.add("table", scripted(func(context.Context, uint32, []byte) ([]byte, error) { return nil, tt.err }), nil, language.Table{
 			Languages: []language.Language{{ID: "py", Name: "Python", Toolchains: []string{"cpython"}}},
 		})
 		_, _, _, err := serve(&moduleSet{languages: l}).Plan(t.Context(), target, "py", []string{"x"})

@@ -4,7 +4,6 @@ import (
 	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/runtimes/process"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
-	"github.com/caisson-run/caisson/runtimes/wasm"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
 
@@ -41,22 +40,19 @@ func (h *Host) measurePlugins() []telemetry.Plugin {
 	defer ref.Release()
 	for _, part := range ref.Value().parts {
 		if i, ok := at[part.found.m.Name]; ok {
-			out[i].Module = measureModule(part.module.Stats())
+			out[i].Module = measureModule(part)
 		}
 	}
 	return out
 }
 
-func measureModule(s wasm.Stats) *telemetry.Module {
-	m := &telemetry.Module{
+func measureModule(p *part) *telemetry.Module {
+	s := p.module.Stats()
+	return &telemetry.Module{
 		Calls: s.Calls, Discards: s.Discards, Refills: s.Refills, Waits: s.Waits, Waited: s.WaitTime.Seconds(),
 		Fuel: s.Fuel, FuelHigh: s.FuelHigh, MemoryHigh: s.MemoryHighBytes, Instances: s.Instances, Idle: s.Idle,
-		Failures: make(map[string]uint64, len(s.Failures)),
+		Failures: p.failures(s),
 	}
-	for reason, n := range s.Failures {
-		m.Failures[string(reason)] = n
-	}
-	return m
 }
 
 // observe is told of every call of a program's processes.

@@ -35,8 +35,19 @@ type part struct {
 	found  found
 	config string // as the operator wrote it
 	module *wasm.Module
-	calls  calls // of policies in service
+	calls  calls // all and failed of policies only
 	sets   atomic.Int32
+}
+
+// failures counts failed calls by reason: those of the runtime, and answers that nobody
+// could read.
+func (p *part) failures(s wasm.Stats) map[string]uint64 {
+	by := make(map[string]uint64, len(s.Failures)+1)
+	for reason, n := range s.Failures {
+		by[string(reason)] = n
+	}
+	by["unreadable"] = p.calls.unreadable.Load()
+	return by
 }
 
 // release gives the modules of a set up. Those that no set holds are closed.
@@ -109,7 +120,7 @@ func (a assembly) make(ctx context.Context) (_ *moduleSet, err error) {
 		if err != nil {
 			return s, fmt.Errorf("language table %q: %w", name, err)
 		}
-		s.languages.add(name, p.module, table)
+		s.languages.add(name, p.module, &p.calls, table)
 	}
 	return s, nil
 }

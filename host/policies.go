@@ -141,7 +141,8 @@ func (p boundPolicy) ask(ctx context.Context, r policy.Request) (policy.Verdict,
 	if err != nil {
 		return policy.Verdict{}, err
 	}
-	return policy.DecodeVerdict(out)
+	v, err := policy.DecodeVerdict(out)
+	return v, p.calls.read(err)
 }
 
 // at are the policies that are asked at a hook.

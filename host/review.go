@@ -74,7 +74,8 @@ func (p boundPolicy) review(ctx context.Context, o policy.Outcome) (policy.Remar
 	if err != nil {
 		return policy.Remarks{}, err
 	}
-	return policy.DecodeRemarks(reply)
+	r, err := policy.DecodeRemarks(reply)
+	return r, p.calls.read(err)
 }
 
 // hide takes from o what the policy did not ask for.

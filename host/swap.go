@@ -159,7 +159,7 @@ func (h *Host) inUse(name string) (found, manifest.Kind, error) {
 			return p.found, p.found.m.Kind, nil
 		}
 	}
-	return found{}, "", fmt.Errorf("no plugin in use is called %q", name)
+	return found{}, "", noPlugin{"plugin in use", name}
 }
 
 // nextVersion reads and checks what lies in dir as the next version of old.

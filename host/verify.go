@@ -21,11 +21,20 @@ import (
 func Lint(ctx context.Context, dir string, trust Trust) PluginDetail {
 	f := inspect(dir, "", trust)
 	d := describe(f)
-	if f.m != nil {
-		d.Warnings = f.beside()
-		f.fail(f.verify(ctx))
-		d.PluginStatus = f.status
+	if f.m == nil {
+		return d
 	}
+	d.Warnings = f.beside()
+	code, err := f.look(ctx)
+	switch {
+	case err != nil:
+	case f.m.Runtime == manifest.RuntimeProcess:
+		d.Digest, err = sumOfFile(f.artifact())
+	default:
+		d.Digest, d.Links = code.Digest, code.Imports
+	}
+	f.fail(err)
+	d.PluginStatus = f.status
 	return d
 }
 
@@ -48,6 +57,8 @@ const DefaultVerifyCalls = 1_000_000
 type VerifyCheck struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
+	// Skipped says that it was left out; Detail is why.
+	Skipped bool `json:"skipped,omitempty"`
 	// Detail says what was found.
 	Detail string        `json:"detail"`
 	Took   time.Duration `json:"took_ns"`
@@ -89,7 +100,7 @@ func VerifyModule(ctx context.Context, dir string, o VerifyOptions) ([]VerifyChe
 		if err != nil {
 			detail = err.Error()
 		}
-		v.checks = append(v.checks, VerifyCheck{c.name, err == nil, detail, time.Since(began)})
+		v.checks = append(v.checks, VerifyCheck{Name: c.name, OK: err == nil, Detail: detail, Took: time.Since(began)})
 		if err != nil {
 			break
 		}

@@ -117,7 +117,7 @@ func (s *sources) describe(t *Telemetry) {
 	counter("caisson_plugin_restarts_total", "Starts of a plugin's process after its first.", "plugin")
 	counter("caisson_plugin_log_dropped_total", "Lines of a plugin's process that were dropped because it logs too much.", "plugin")
 	counter("caisson_module_calls_total", "Calls of a module.", "plugin")
-	counter("caisson_module_failures_total", "Failed calls of a module, by reason.", "plugin", "reason")
+	counter("caisson_module_failures_total", "Failed calls of a module, by reason; unreadable is an answer that was not what was asked for.", "plugin", "reason")
 	counter("caisson_module_discards_total", "Instances of a module that a failed call cost.", "plugin")
 	counter("caisson_module_refills_total", "Instances made in their place.", "plugin")
 	counter("caisson_module_waits_total", "Calls that waited for an instance.", "plugin")

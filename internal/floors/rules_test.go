@@ -30,12 +30,13 @@ var layout = []floor{
 	{path: "internal/pluginwire"},
 	{path: "internal/machine"},
 	{path: "internal/yamldepth"},
+	{path: "internal/procstat"},
 	{path: "sdk/backend", may: []string{"sdk", "internal/pluginwire"}},
 
 	{path: "runtimes", may: contracts},
 	{path: "runtimes/wasm", may: append([]string{"runtimes"}, contracts...)},
 	{path: "runtimes/process", may: append([]string{"runtimes", "internal/pluginwire"}, contracts...)},
-	{path: "host", may: append([]string{"internal/yamldepth", "runtimes", "runtimes/wasm", "runtimes/process"}, contracts...)},
+	{path: "host", may: append([]string{"internal/yamldepth", "internal/procstat", "runtimes", "runtimes/wasm", "runtimes/process"}, contracts...)},
 	{path: "plugins/exec", may: append([]string{"host", "internal/machine"}, contracts...)},
 	{path: "host/cmd", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process", "host", "plugins/exec"}, contracts...)},
 

@@ -38,7 +38,7 @@ const (
 // ErrNoServer: no server listens in the data directory.
 var ErrNoServer = errors.New("no server runs with this data directory")
 
-// ErrNotFound: there is no such session.
+// ErrNotFound: there is no such session, or plugin.
 var ErrNotFound = session.ErrNotFound
 
 // Session is one session as operators see it.
@@ -167,9 +167,9 @@ func routes(h Host) http.Handler {
 	mux.HandleFunc("DELETE /sessions/{id}", func(w http.ResponseWriter, r *http.Request) {
 		switch err := h.EndSession(r.Context(), r.PathValue("id")); {
 		case errors.Is(err, session.ErrNotFound):
-			reply(w, http.StatusNotFound, failure{err.Error()})
+			reply(w, http.StatusNotFound, failure{Error: err.Error()})
 		case err != nil:
-			reply(w, http.StatusInternalServerError, failure{err.Error()})
+			reply(w, http.StatusInternalServerError, failure{Error: err.Error()})
 		default:
 			w.WriteHeader(http.StatusNoContent)
 		}
@@ -198,7 +198,18 @@ func describe(sb backend.Sandbox) Session {
 
 type failure struct {
 	Error string `json:"error"`
+	// Kind is kindAbsent or empty.
+	Kind string `json:"kind,omitempty"`
 }
+
+// kindAbsent: what was named is not there.
+const kindAbsent = "not_found"
+
+// absent is the server's word that what was named is not there.
+type absent string
+
+func (a absent) Error() string        { return string(a) }
+func (a absent) Is(target error) bool { return target == ErrNotFound }
 
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -281,6 +292,9 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 		var f failure
 		if json.Unmarshal(body, &f) != nil || f.Error == "" {
 			f.Error = res.Status
+		}
+		if f.Kind == kindAbsent {
+			return absent(f.Error)
 		}
 		return errors.New(f.Error)
 	case out == nil:

@@ -22,7 +22,7 @@ func guard(credential string, next http.Handler) (http.Handler, error) {
 		got := sha256.Sum256([]byte(token))
 		if !strings.EqualFold(scheme, "bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="caisson admin"`)
-			reply(w, http.StatusUnauthorized, failure{"this address needs the admin credential"})
+			reply(w, http.StatusUnauthorized, failure{Error: "this address needs the admin credential"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -94,7 +94,7 @@ func pluginRoutes(mux *http.ServeMux, p PluginOperator) {
 			o, err = q.options()
 		}
 		if err != nil {
-			reply(w, http.StatusBadRequest, failure{err.Error()})
+			reply(w, http.StatusBadRequest, failure{Error: err.Error()})
 			return
 		}
 		report, err := p.SwapPlugin(r.Context(), r.PathValue("name"), o)
@@ -105,7 +105,11 @@ func pluginRoutes(mux *http.ServeMux, p PluginOperator) {
 // answer tells an error of the host, which explains itself.
 func answer(w http.ResponseWriter, v any, err error) {
 	if err != nil {
-		reply(w, http.StatusConflict, failure{err.Error()})
+		f := failure{Error: err.Error()}
+		if errors.Is(err, host.ErrNoPlugin) {
+			f.Kind = kindAbsent
+		}
+		reply(w, http.StatusConflict, f)
 		return
 	}
 	reply(w, http.StatusOK, v)

@@ -36,7 +36,7 @@ func policyRoutes(mux *http.ServeMux, p PolicyOperator) {
 		}
 		dir := r.FormValue("dir")
 		if !filepath.IsAbs(dir) {
-			reply(w, http.StatusBadRequest, failure{"dir: must be an absolute path"})
+			reply(w, http.StatusBadRequest, failure{Error: "dir: must be an absolute path"})
 			return
 		}
 		report, err := p.ReplayPolicy(r.Context(), r.PathValue("name"), dir, n)
@@ -48,7 +48,7 @@ func policyRoutes(mux *http.ServeMux, p PolicyOperator) {
 func asked(w http.ResponseWriter, r *http.Request) (int, bool) {
 	n, err := strconv.Atoi(r.FormValue("n"))
 	if err != nil || n < 1 || n > maxAsked {
-		reply(w, http.StatusBadRequest, failure{"n: must be a number from 1 to 1000"})
+		reply(w, http.StatusBadRequest, failure{Error: "n: must be a number from 1 to 1000"})
 		return 0, false
 	}
 	return n, true
