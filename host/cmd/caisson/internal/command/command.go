@@ -32,9 +32,10 @@ type Env struct {
 }
 
 // Main runs one command and returns the exit code. What goes wrong is told on
-// Stderr, one line each. When ctx ends, the command stops as on a signal.
+// Stderr: one line each, or with --json one object. When ctx ends, the command stops
+// as on a signal.
 func Main(ctx context.Context, env Env) int {
-	a := &app{env}
+	a := &app{Env: env}
 	err := a.root().Run(ctx, env.Args)
 	var code exitCode
 	if errors.As(err, &code) {
@@ -43,9 +44,7 @@ func Main(ctx context.Context, env Env) int {
 	if err == nil {
 		return exitOK
 	}
-	for line := range strings.SplitSeq(strings.TrimRight(err.Error(), "\n"), "\n") {
-		fmt.Fprintf(env.Stderr, "caisson: %s\n", line)
-	}
+	a.fail(err)
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitUsage
@@ -54,7 +53,11 @@ func Main(ctx context.Context, env Env) int {
 }
 
 // app is one invocation.
-type app struct{ Env }
+type app struct {
+	Env
+	// cmd is the command that acts, once it does.
+	cmd *cli.Command
+}
 
 // exitCode ends the program with a code and says nothing more.
 type exitCode int
@@ -102,19 +105,20 @@ func (a *app) root() *cli.Command {
 		Reader: a.Stdin, Writer: a.Stdout, ErrWriter: a.Stderr,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // Main prints and exits
 	}
-	tidy(root)
+	a.tidy(root)
 	return root
 }
 
 // tidy applies to every command what the library would only do one by one.
-func tidy(cmd *cli.Command) {
+func (a *app) tidy(cmd *cli.Command) {
+	cmd.Action = a.remember(cmd.Action)
 	cmd.HideHelpCommand = true
 	cmd.DisableSliceFlagSeparator = true // file names may hold commas
 	cmd.OnUsageError = func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 		return &usageError{cmd.FullName(), lowerFirst(err)}
 	}
 	for _, sub := range cmd.Commands {
-		tidy(sub)
+		a.tidy(sub)
 	}
 }
 

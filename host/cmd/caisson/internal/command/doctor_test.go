@@ -55,7 +55,7 @@ func TestDoctorAdmission(t *testing.T) {
 			if tt.data != nil {
 				tt.data(t, f.Data)
 			}
-			a := &app{Env{LookupEnv: func(name string) (string, bool) { v, ok := tt.env[name]; return v, ok }}}
+			a := &app{Env: Env{LookupEnv: func(name string) (string, bool) { v, ok := tt.env[name]; return v, ok }}}
 			var r report
 			a.checkAdmission(&r, settings{File: f})
 			var got verdict

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,9 +59,8 @@ type shownFile struct {
 // show prints files as a table or as JSON.
 func (a *app) show(asJSON bool, files []shownFile) error {
 	if asJSON {
-		e := json.NewEncoder(a.Stdout)
 		for _, f := range files {
-			if err := e.Encode(f); err != nil {
+			if err := printJSONLine(a.Stdout, f); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 )
 
 func (a *app) ledgerCommand() *cli.Command {
+	asJSON := &cli.BoolFlag{Name: "json", Usage: "print JSON"}
 	return &cli.Command{
 		Name:  "ledger",
 		Usage: "look after the wallets of a deployment that keeps its own books",
@@ -30,17 +30,17 @@ func (a *app) ledgerCommand() *cli.Command {
 				Description: "With the same --ref again nothing is added, so that a payment is never counted twice.",
 				Flags: commonFlags(
 					&cli.StringFlag{Name: "ref", Usage: "the payment's own `NAME` (default: a random one)"},
+					asJSON,
 				),
 				Action: a.ledgerCredit,
 			},
 			{
 				Name: "cap", Usage: "limit what a wallet may spend in total", ArgsUsage: "WALLET CENTS|none",
-				Flags: commonFlags(), Action: a.ledgerCap,
+				Flags: commonFlags(asJSON), Action: a.ledgerCap,
 			},
 			{
 				Name: "balance", Usage: "print the balance of a wallet", ArgsUsage: "WALLET",
-				Flags:  commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
-				Action: a.ledgerBalance,
+				Flags: commonFlags(asJSON), Action: a.ledgerBalance,
 			},
 			{
 				Name: "usage", Usage: "print the usage record, oldest first",
@@ -104,6 +104,9 @@ func (a *app) ledgerCredit(ctx context.Context, cmd *cli.Command) error {
 		if err != nil {
 			return err
 		}
+		if cmd.Bool("json") {
+			return printJSON(a.Stdout, creditReport{string(wallet), ref, added, b.Balance})
+		}
 		if !added {
 			_, err = fmt.Fprintf(a.Stdout, "already credited under ref %s; nothing added; balance %d\n", ref, b.Balance)
 			return err
@@ -111,6 +114,21 @@ func (a *app) ledgerCredit(ctx context.Context, cmd *cli.Command) error {
 		_, err = fmt.Fprintf(a.Stdout, "credited %s with %s (ref %s); balance %d\n", wallet, centsText(cents), ref, b.Balance)
 		return err
 	})
+}
+
+// creditReport is what --json prints of a credit.
+type creditReport struct {
+	Wallet string `json:"wallet"`
+	Ref    string `json:"ref"`
+	// Added is false where it was under Ref before.
+	Added   bool  `json:"added"`
+	Balance int64 `json:"balance"`
+}
+
+// capReport is what --json prints of a cap; absent is none.
+type capReport struct {
+	Wallet string `json:"wallet"`
+	Cap    *int64 `json:"cap,omitempty"`
 }
 
 func (a *app) ledgerCap(ctx context.Context, cmd *cli.Command) error {
@@ -128,6 +146,13 @@ func (a *app) ledgerCap(ctx context.Context, cmd *cli.Command) error {
 	return a.withLedger(ctx, cmd, true, func(l *ledger.Ledger) error {
 		if err := l.SetCap(ctx, wallet, cents); err != nil {
 			return err
+		}
+		if cmd.Bool("json") {
+			r := capReport{Wallet: string(wallet)}
+			if cents != ledger.NoCap {
+				r.Cap = &cents
+			}
+			return printJSON(a.Stdout, r)
 		}
 		_, err := fmt.Fprintf(a.Stdout, "%s may spend %s\n", wallet, capText(cents))
 		return err
@@ -186,12 +211,11 @@ func (a *app) ledgerUsage(ctx context.Context, cmd *cli.Command) error {
 	}
 	return a.withLedger(ctx, cmd, false, func(l *ledger.Ledger) error {
 		if cmd.Bool("json") {
-			e := json.NewEncoder(a.Stdout)
 			for r, err := range l.Usage(ctx, filter) {
 				if err != nil {
 					return err
 				}
-				if err := e.Encode(usageJSON(r)); err != nil {
+				if err := printJSONLine(a.Stdout, usageJSON(r)); err != nil {
 					return err
 				}
 			}

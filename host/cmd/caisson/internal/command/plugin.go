@@ -2,13 +2,11 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
@@ -85,7 +83,7 @@ func (a *app) pluginList(ctx context.Context, cmd *cli.Command) error {
 		return slices.Contains([]host.PluginState{host.PluginError, host.PluginBackoff, host.PluginQuarantined, host.PluginFailed}, p.State)
 	})
 	if cmd.Bool("check") && broken {
-		return errors.New("a plugin is broken or missing")
+		return &kindError{failedRefused, errors.New("a plugin is broken or missing")}
 	}
 	return nil
 }
@@ -143,11 +141,10 @@ func (s settings) wanted() map[string]string {
 
 func printPlugins(w io.Writer, list []host.PluginStatus, dirs []string) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintf(w, "no plugins in %s\n", strings.Join(dirs, ", "))
+		_, err := fmt.Fprintf(w, "no plugins in %s\n", safe(strings.Join(dirs, ", ")))
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tKIND\tRUNTIME\tVERSION\tSTATE\tDIGEST\tCAUSE")
+	t := newTable(w, "NAME", "KIND", "RUNTIME", "VERSION", "STATE", "DIGEST", "CAUSE")
 	for _, p := range list {
 		digest := p.SHA256
 		if len(digest) > 12 {
@@ -157,9 +154,9 @@ func printPlugins(w io.Writer, list []host.PluginStatus, dirs []string) error {
 		if more {
 			cause += " (and more: see --json)"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, dash(p.Kind), dash(p.Runtime), dash(p.Version), p.State, dash(digest), dash(cause))
+		t.row(p.Name, dash(p.Kind), dash(p.Runtime), dash(p.Version), string(p.State), dash(digest), dash(cause))
 	}
-	return tw.Flush()
+	return t.flush()
 }
 
 func dash(s string) string {
@@ -167,11 +164,4 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -1,15 +1,9 @@
 package command
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
@@ -44,7 +38,11 @@ func (a *app) pluginSwap(ctx context.Context, cmd *cli.Command) error {
 	if err := exactArgs(cmd, "NAME", "DIR"); err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(cmd.Args().Get(1))
+	name, err := pluginArg(cmd, 0)
+	if err != nil {
+		return err
+	}
+	dir, err := dirArg(cmd, 1)
 	if err != nil {
 		return err
 	}
@@ -57,7 +55,7 @@ func (a *app) pluginSwap(ctx context.Context, cmd *cli.Command) error {
 	}
 	var r host.SwapReport
 	if err := a.withServer(cmd, func(c *admin.Client) (err error) {
-		r, err = c.SwapPlugin(ctx, cmd.Args().First(), o)
+		r, err = c.SwapPlugin(ctx, name, o)
 		return err
 	}); err != nil {
 		return err
@@ -83,11 +81,11 @@ func (a *app) pluginSwap(ctx context.Context, cmd *cli.Command) error {
 func printSwap(w io.Writer, r host.SwapReport) {
 	switch r.Outcome {
 	case host.SwapDone:
-		fmt.Fprintf(w, "%s %s serves in the place of %s%s\n", r.Plugin, r.To.Version, r.From.Version, because(r.Reason))
+		fmt.Fprintf(w, "%s %s serves in the place of %s%s\n", r.Plugin, r.To.Version, r.From.Version, safe(because(r.Reason)))
 	case host.SwapRolledBack:
-		fmt.Fprintf(w, "%s %s serves again, %s was sent back: %s\n", r.Plugin, r.From.Version, r.To.Version, r.Reason)
+		fmt.Fprintf(w, "%s %s serves again, %s was sent back: %s\n", r.Plugin, r.From.Version, r.To.Version, safe(r.Reason))
 	default:
-		fmt.Fprintf(w, "%s %s still serves, the next version was refused: %s\n", r.Plugin, r.From.Version, r.Reason)
+		fmt.Fprintf(w, "%s %s still serves, the next version was refused: %s\n", r.Plugin, r.From.Version, safe(r.Reason))
 		return
 	}
 	fmt.Fprintf(w, "ready after %v, the last call on the version that left ended after %v\n",
@@ -106,15 +104,18 @@ func (a *app) reloadCommand() *cli.Command {
 		Description: "Named configs, plugins, the default backend, policies, languages and limits change\n" +
 			"without losing a request; plugins that were installed over the ones in use are\n" +
 			"swapped in. Prints what changed, and which keys need a restart.",
-		Flags: commonFlags(),
+		Flags: commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := exactArgs(cmd); err != nil {
 				return err
 			}
 			return a.withServer(cmd, func(c *admin.Client) error {
 				changes, err := c.Reload(ctx)
+				if err == nil && cmd.Bool("json") {
+					return printJSON(a.Stdout, map[string][]string{"changes": changes})
+				}
 				for _, change := range changes {
-					fmt.Fprintln(a.Stdout, change)
+					fmt.Fprintln(a.Stdout, safe(change))
 				}
 				return err
 			})
@@ -125,14 +126,34 @@ func (a *app) reloadCommand() *cli.Command {
 func (a *app) pluginResetCommand() *cli.Command {
 	return &cli.Command{
 		Name: "reset", Usage: "let a plugin out of quarantine, and start it now", ArgsUsage: "NAME",
-		Flags: commonFlags(),
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			if err := exactArgs(cmd, "NAME"); err != nil {
-				return err
-			}
-			return a.withServer(cmd, func(c *admin.Client) error { return c.ResetPlugin(ctx, cmd.Args().First()) })
-		},
+		Flags:  commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
+		Action: a.pluginReset,
 	}
+}
+
+func (a *app) pluginReset(ctx context.Context, cmd *cli.Command) error {
+	if err := exactArgs(cmd, "NAME"); err != nil {
+		return err
+	}
+	name, err := pluginArg(cmd, 0)
+	if err != nil {
+		return err
+	}
+	var d host.PluginDetail
+	err = a.withServer(cmd, func(c *admin.Client) (err error) {
+		if err = c.ResetPlugin(ctx, name); err == nil {
+			d, err = c.Plugin(ctx, name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if cmd.Bool("json") {
+		return printJSON(a.Stdout, d.PluginStatus)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s %s is %s\n", d.Name, d.Version, d.State)
+	return err
 }
 
 func (a *app) pluginLogsCommand() *cli.Command {
@@ -143,9 +164,13 @@ func (a *app) pluginLogsCommand() *cli.Command {
 			if err := exactArgs(cmd, "NAME"); err != nil {
 				return err
 			}
+			name, err := pluginArg(cmd, 0)
+			if err != nil {
+				return err
+			}
 			var lines []string
 			if err := a.withServer(cmd, func(c *admin.Client) (err error) {
-				lines, err = c.PluginLog(ctx, cmd.Args().First())
+				lines, err = c.PluginLog(ctx, name)
 				return err
 			}); err != nil {
 				return err
@@ -154,138 +179,9 @@ func (a *app) pluginLogsCommand() *cli.Command {
 				return printJSON(a.Stdout, lines)
 			}
 			for _, l := range lines {
-				fmt.Fprintln(a.Stdout, l)
+				fmt.Fprintln(a.Stdout, safe(l))
 			}
 			return nil
 		},
 	}
-}
-
-func (a *app) pluginInspectCommand() *cli.Command {
-	return &cli.Command{
-		Name: "inspect", Usage: "print everything that is known of a plugin", ArgsUsage: "NAME",
-		Description: "Of the running server, if there is one; otherwise what its files say.",
-		Flags:       commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
-		Action:      a.pluginInspect,
-	}
-}
-
-func (a *app) pluginInspect(ctx context.Context, cmd *cli.Command) error {
-	if err := exactArgs(cmd, "NAME"); err != nil {
-		return err
-	}
-	s, err := a.settings(cmd)
-	if err != nil {
-		return err
-	}
-	name := cmd.Args().First()
-	var d host.PluginDetail
-	err = a.withServer(cmd, func(c *admin.Client) (err error) {
-		d, err = c.Plugin(ctx, name)
-		return err
-	})
-	if errors.Is(err, admin.ErrNoServer) {
-		d, err = s.inspectFiles(ctx, name)
-	}
-	if err != nil {
-		return err
-	}
-	if cmd.Bool("json") {
-		return printJSON(a.Stdout, d)
-	}
-	return printDetail(a.Stdout, d)
-}
-
-// inspectFiles describes an installed plugin that nobody runs.
-func (s settings) inspectFiles(ctx context.Context, name string) (host.PluginDetail, error) {
-	list, err := s.plugins(ctx)
-	if err != nil {
-		return host.PluginDetail{}, err
-	}
-	i := slices.IndexFunc(list, func(p host.PluginStatus) bool { return p.Name == name })
-	if i < 0 {
-		return host.PluginDetail{}, fmt.Errorf("no plugin is called %q in %s", name, strings.Join(s.pluginDirs, ", "))
-	}
-	d := host.Lint(ctx, list[i].Dir, host.Trust{})
-	d.PluginStatus = list[i]
-	return d, nil
-}
-
-func printDetail(w io.Writer, d host.PluginDetail) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		if v := fmt.Sprintf(format, args...); v != "" {
-			fmt.Fprintf(tw, "%s\t%s\n", name, v)
-		}
-	}
-	list := func(items []string) string { return strings.Join(items, ", ") }
-	row("name", "%s", d.Name)
-	row("kind", "%s", d.Kind)
-	row("version", "%s", d.Version)
-	row("state", "%s", d.State)
-	row("cause", "%s", d.Cause)
-	row("fix", "%s", d.Fix)
-	row("digest", "%s", d.SHA256)
-	row("licence", "%s", d.Licence)
-	row("description", "%s", d.Description)
-	row("directory", "%s", d.Dir)
-	row("artifact", "%s", d.Path)
-	row("protocol", "%s", strings.Trim(fmt.Sprint(d.Protocol), "[]"))
-	row("abi", "%s", d.ABI)
-	row("capabilities", "%s", list(d.Capabilities))
-	row("state schema", "%s", list(d.StateSchema))
-	row("imports", "%s", list(d.Imports))
-	row("needs", "%s", list(d.Needs))
-	row("hooks", "%s", list(d.Hooks))
-	row("environment", "%s", list(d.Env))
-	row("configs", "%s", list(d.Configs))
-	if p := d.Process; p != nil {
-		if p.PID > 0 {
-			row("process", "%d, since %s", p.PID, d.Since.UTC().Format(time.RFC3339))
-		}
-		row("starts", "%d, %d of them restarts", p.Starts, d.Restarts)
-		row("calls", "%d, %d failed", p.Calls, p.Failed)
-		row("log lines dropped", "%d", p.LogDropped)
-		for _, g := range p.Generations {
-			row(fmt.Sprintf("generation %d", g.Generation), "%d calls in flight, %d held", g.Calls, g.Held)
-		}
-		if e := p.LastEnd; e != nil {
-			row("last end", "%s, after %v: %s", e.At.UTC().Format(time.RFC3339), e.Uptime.Round(time.Millisecond), e.Cause)
-		}
-	}
-	if s := d.LastSwap; s != nil {
-		row("last swap", "%s, from %s to %s, %s%s", s.At.UTC().Format(time.RFC3339), s.From.Version, cmp.Or(s.To.Version, "none"),
-			strings.ReplaceAll(string(s.Outcome), "_", " "), because(s.Reason))
-	}
-	if m := d.Module; m != nil {
-		row("revision", "%s", m.Revision)
-		row("stopped by", "%s, at most %d units a call, %d used at most", m.Stop, m.FuelLimit, m.FuelHigh)
-		row("memory", "at most %d bytes, %d used at most", m.MemoryLimit, m.MemoryHigh)
-		row("calls", "%d, %s", m.Calls, failures(m.Failures))
-		row("instances", "%d, %d idle, %d discarded, %d refilled", m.Instances, m.Idle, m.Discards, m.Refills)
-		row("waits", "%d, %v in all", m.Waits, m.Waited)
-	}
-	return tw.Flush()
-}
-
-// because appends a reason, if there is one.
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ": " + reason
-}
-
-func failures(by map[string]uint64) string {
-	var parts []string
-	for reason, n := range by {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, reason))
-		}
-	}
-	if len(parts) == 0 {
-		return "none failed"
-	}
-	slices.Sort(parts)
-	return "failed: " + strings.Join(parts, ", ")
 }

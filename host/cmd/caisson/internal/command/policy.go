@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
@@ -51,12 +49,14 @@ func (a *app) policyDecisions(ctx context.Context, cmd *cli.Command) error {
 	}); err != nil {
 		return err
 	}
-	err := printDecisions(a.Stdout, out.Decisions)
+	var err error
 	if cmd.Bool("json") {
-		err = printJSON(a.Stdout, out.Decisions)
+		err = printJSON(a.Stdout, append([]*host.Decision{}, out.Decisions...))
+	} else {
+		err = printDecisions(a.Stdout, out.Decisions)
 	}
 	if err == nil && out.Failed != "" {
-		err = errors.New("the decision log is not written any more: " + out.Failed)
+		err = &kindError{failedIncomplete, errors.New("the decision log is not written any more: " + out.Failed)}
 	}
 	return err
 }
@@ -66,8 +66,7 @@ func printDecisions(w io.Writer, list []*host.Decision) error {
 		_, err := fmt.Fprintln(w, "no decisions yet")
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TIME\tORG\tLANGUAGE\tBYTES\tOUTCOME\tPOLICIES")
+	t := newTable(w, "TIME", "ORG", "LANGUAGE", "BYTES", "OUTCOME", "POLICIES")
 	for _, d := range list {
 		outcome := "allowed"
 		switch {
@@ -80,10 +79,9 @@ func printDecisions(w io.Writer, list []*host.Decision) error {
 		for _, r := range d.Rulings {
 			said = append(said, ruling(r))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", d.At.UTC().Format(time.RFC3339), d.Request.Org, d.Request.Language,
-			d.Request.CodeBytes, outcome, strings.Join(said, "; "))
+		t.row(d.At.UTC().Format(time.RFC3339), d.Request.Org, d.Request.Language, fmt.Sprint(d.Request.CodeBytes), outcome, strings.Join(said, "; "))
 	}
-	return tw.Flush()
+	return t.flush()
 }
 
 // ruling is one policy's say in a few words.
@@ -120,13 +118,17 @@ func (a *app) policyReplay(ctx context.Context, cmd *cli.Command) error {
 	if err := exactArgs(cmd, "NAME", "DIR"); err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(cmd.Args().Get(1))
+	name, err := pluginArg(cmd, 0)
+	if err != nil {
+		return err
+	}
+	dir, err := dirArg(cmd, 1)
 	if err != nil {
 		return err
 	}
 	var r host.Replay
 	if err := a.withServer(cmd, func(c *admin.Client) (err error) {
-		r, err = c.ReplayPolicy(ctx, cmd.Args().First(), dir, cmd.Int("n"))
+		r, err = c.ReplayPolicy(ctx, name, dir, cmd.Int("n"))
 		return err
 	}); err != nil {
 		return err
@@ -154,8 +156,8 @@ func printReplay(w io.Writer, r host.Replay) error {
 		if c.Error != "" {
 			is = "failed: " + c.Error
 		}
-		fmt.Fprintf(w, "  %s %s %s, %d bytes: was %s, is %s\n", c.Decision.At.UTC().Format(time.RFC3339), q.Org, q.Language, q.CodeBytes,
-			strings.TrimSpace(was), strings.TrimSpace(is))
+		fmt.Fprintf(w, "  %s %s %s, %d bytes: was %s, is %s\n", c.Decision.At.UTC().Format(time.RFC3339), safe(q.Org), safe(q.Language), q.CodeBytes,
+			safe(strings.TrimSpace(was)), safe(strings.TrimSpace(is)))
 	}
 	return err
 }

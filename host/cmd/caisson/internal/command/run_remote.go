@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 
@@ -72,5 +71,5 @@ func (a *app) output(cmd *cli.Command, result any, stdout, stderr string) error 
 		_, errErr := io.WriteString(a.Stderr, stderr)
 		return errors.Join(outErr, errErr)
 	}
-	return json.NewEncoder(a.Stdout).Encode(result)
+	return printJSONLine(a.Stdout, result)
 }

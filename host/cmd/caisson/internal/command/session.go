@@ -2,12 +2,10 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/admin"
@@ -39,7 +37,8 @@ func (a *app) sessionCommand() *cli.Command {
 			},
 			{
 				Name: "end", Usage: "end sessions and delete what is in them", ArgsUsage: "ID...",
-				Flags: commonFlags(), Action: a.sessionEnd,
+				Description: "With --json one object a line, for each session that has ended.",
+				Flags:       commonFlags(asJSON), Action: a.sessionEnd,
 			},
 			{
 				Name: "sweep", Usage: "end what outlived its clocks and delete what no session has, now",
@@ -94,20 +93,18 @@ func (a *app) sessionList(ctx context.Context, cmd *cli.Command) error {
 			return (org != "" && s.Org != org) || (on != "" && s.Config != on)
 		})
 		if cmd.Bool("json") {
-			e := json.NewEncoder(a.Stdout)
 			for _, s := range list {
-				if err := e.Encode(s); err != nil {
+				if err := printJSONLine(a.Stdout, s); err != nil {
 					return err
 				}
 			}
 			return incomplete(out.Failed)
 		}
-		w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tORG\tORIGIN\tBACKEND\tSTATE\tAGE\tIDLE\tNAME")
+		t := newTable(a.Stdout, "ID", "ORG", "ORIGIN", "BACKEND", "STATE", "AGE", "IDLE", "NAME")
 		for _, s := range list {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Org, s.Origin, s.Config, s.State, since(s.Created), since(s.LastActive), s.Name)
+			t.row(s.ID, s.Org, s.Origin, s.Config, string(s.State), since(s.Created), since(s.LastActive), s.Name)
 		}
-		return errors.Join(w.Flush(), incomplete(out.Failed))
+		return errors.Join(t.flush(), incomplete(out.Failed))
 	})
 }
 
@@ -116,7 +113,7 @@ func incomplete(why string) error {
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("incomplete: %s", why)
+	return &kindError{failedIncomplete, fmt.Errorf("incomplete: %s", why)}
 }
 
 // since is how long ago t was, in whole seconds.
@@ -145,7 +142,7 @@ func (a *app) sessionShow(ctx context.Context, cmd *cli.Command) error {
 		if cmd.Bool("json") {
 			return printJSON(a.Stdout, s)
 		}
-		w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+		t := newTable(a.Stdout)
 		for _, row := range [][2]string{
 			{"id", s.ID},
 			{"name", s.Name},
@@ -160,10 +157,10 @@ func (a *app) sessionShow(ctx context.Context, cmd *cli.Command) error {
 			{"expires", moment(s.Expires)},
 		} {
 			if row[1] != "" {
-				fmt.Fprintf(w, "%s\t%s\n", row[0], row[1])
+				t.row(row[0], row[1])
 			}
 		}
-		return w.Flush()
+		return t.flush()
 	})
 }
 
@@ -189,7 +186,12 @@ func (a *app) sessionEnd(ctx context.Context, cmd *cli.Command) error {
 				errs = append(errs, fmt.Errorf("session %q: %w", id, err))
 				continue
 			}
-			if _, err := fmt.Fprintln(a.Stdout, "ended "+id); err != nil {
+			if cmd.Bool("json") {
+				err = printJSONLine(a.Stdout, map[string]string{"ended": id})
+			} else {
+				_, err = fmt.Fprintln(a.Stdout, "ended "+id)
+			}
+			if err != nil {
 				return err
 			}
 		}

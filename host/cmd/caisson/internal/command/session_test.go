@@ -150,7 +150,7 @@ func TestDoctorSessionStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Data = t.TempDir()
-			a := &app{Env{LookupEnv: func(name string) (string, bool) { v, ok := tt.env[name]; return v, ok }}}
+			a := &app{Env: Env{LookupEnv: func(name string) (string, bool) { v, ok := tt.env[name]; return v, ok }}}
 			var r report
 			a.checkSessions(t.Context(), &r, settings{File: f}, hclog.NewNullLogger())
 			got := make(map[string]verdict)

@@ -76,6 +76,12 @@ var langs = map[string][]string{
 	"backend": {"go"}, "language": {"go"}, "policy": {"go", "assemblyscript", "rego"},
 }
 
+// DirError says why Project.Dir cannot be made.
+type DirError struct{ Err error }
+
+func (e *DirError) Error() string { return e.Err.Error() }
+func (e *DirError) Unwrap() error { return e.Err }
+
 // Write writes the project and returns the paths of its files below Dir, sorted.
 // Nothing is left of it on failure.
 func Write(p Project) (files []string, err error) {
@@ -88,9 +94,9 @@ func Write(p Project) (files []string, err error) {
 	}
 	if err := os.Mkdir(p.Dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("%s is there already: nothing is overwritten", p.Dir)
+			err = fmt.Errorf("%s is there already: nothing is overwritten", p.Dir)
 		}
-		return nil, err
+		return nil, &DirError{err}
 	}
 	defer func() {
 		if err != nil {
