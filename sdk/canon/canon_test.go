@@ -135,6 +135,67 @@ func TestReaderTypedRefusals(t *testing.T) {
 	}
 }
 
+// What ends a string, or is refused in one, is found wherever it stands: strings are
+// looked at eight bytes at once.
+func TestStringsOfEveryLength(t *testing.T) {
+	for n := range 40 {
+		for at := range n {
+			for _, c := range []byte{0, 0x1f, ' ', '!', '"', '#', '[', '\\', ']', 0x7f, 0x80, 0xff} {
+				text := bytes.Repeat([]byte("x"), n)
+				text[at] = c
+				if at%3 == 0 {
+					text[0] = 0xc3 // not UTF-8 unless 0x80 follows
+				}
+				in := append(append([]byte{'"'}, text...), '"')
+				r := canon.NewReader(in)
+				got := r.String()
+				err := r.End()
+				var want string
+				valid := utf8.Valid(in) && json.Unmarshal(in, &want) == nil
+				if (err == nil) != valid || err == nil && got != want {
+					t.Fatalf("%q: %q %v, encoding/json %q", in, got, err, want)
+				}
+			}
+		}
+	}
+}
+
+func TestIntegers(t *testing.T) {
+	for _, in := range []string{
+		"0", "-0", "7", "-7", "10", "999999999999999999", "1000000000000000000", "-999999999999999999",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "123456789012345678901234567890",
+		"00", "01", "-01", "-", "+1", "1.0", "1e2", "1E2", "0.5", "0e0", "1-", "1x", "", "1 ", " 1",
+	} {
+		r := canon.NewReader([]byte(in))
+		got := r.Int()
+		err := r.End()
+		var want int64
+		if valid := json.Unmarshal([]byte(in), &want) == nil; (err == nil) != valid || valid && got != want {
+			t.Errorf("%q: %d %v, encoding/json %d", in, got, err, want)
+		}
+	}
+}
+
+// A Reader that is used again knows nothing of the text before.
+func TestReset(t *testing.T) {
+	var r canon.Reader
+	for range 3 {
+		r.Reset([]byte(`{"a":{"b":[1,x`))
+		r.Skip()
+		if r.End() == nil {
+			t.Fatal("accepted")
+		}
+		r.Reset([]byte(`{"a":{"b":[1]}}`))
+		r.Skip()
+		if err := r.End(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { r.Reset([]byte(`{"a":1,"b":"x"}`)); r.Skip(); _ = r.End() }); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestReaderManyMembers(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteByte('{')

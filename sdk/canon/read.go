@@ -52,9 +52,17 @@ type Reader struct {
 
 // NewReader returns a Reader of data.
 func NewReader(data []byte) *Reader {
-	r := &Reader{data: string(data)}
-	r.names = r.room[:0]
+	r := &Reader{}
+	r.Reset(data)
 	return r
+}
+
+// Reset makes r a Reader of data, for whoever reads many texts. It keeps nothing of what
+// it read before.
+func (r *Reader) Reset(data []byte) {
+	r.data, r.pos, r.depth, r.err = string(data), 0, 0, nil
+	clear(r.room[:])
+	r.names = r.room[:0]
 }
 
 // Err returns the first error, or nil.
@@ -186,6 +194,10 @@ func (r *Reader) Bool() bool {
 func (r *Reader) Int() int64 {
 	r.space()
 	start := r.pos
+	if n, end := short(r.data, start); end > 0 && r.err == nil {
+		r.pos = end
+		return n
+	}
 	if !r.number() {
 		return 0
 	}
@@ -195,6 +207,22 @@ func (r *Reader) Int() int64 {
 		r.Fail("want a 64-bit integer")
 	}
 	return n
+}
+
+// short reads a number of at most 18 digits, without sign, fraction or exponent, which
+// is what there is most of, and returns where it ends; 0 is that it is none.
+func short(s string, i int) (n int64, end int) {
+	start := i
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		if i-start == 18 {
+			return 0, 0
+		}
+		n = n*10 + int64(s[i]-'0')
+	}
+	if i == start || s[start] == '0' && i > start+1 || i < len(s) && (s[i] == '.' || s[i]|' ' == 'e') {
+		return 0, 0
+	}
+	return n, i
 }
 
 // Skip reads a value of any kind and drops it. Objects inside it are held to the

@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -16,34 +17,56 @@ func (r *Reader) String() string {
 		r.Fail("want a string")
 		return ""
 	}
-	start, i, ascii := r.pos, r.pos, true
-	for {
-		for i < len(r.data) && plain[r.data[i]] {
-			i++
-		}
-		if i == len(r.data) {
-			r.pos = i
-			r.Fail("string is not closed")
+	start := r.pos
+	i, ascii := special(r.data, start)
+	if i == len(r.data) {
+		r.pos = i
+		r.Fail("string is not closed")
+		return ""
+	}
+	switch r.data[i] {
+	case '"':
+		if !ascii && !utf8.ValidString(r.data[start:i]) {
+			r.Fail("string is not valid UTF-8")
 			return ""
 		}
-		switch c := r.data[i]; {
-		case c == '"':
-			if !ascii && !utf8.ValidString(r.data[start:i]) {
-				r.Fail("string is not valid UTF-8")
-				return ""
-			}
-			r.pos = i + 1
-			return r.data[start:i]
-		case c == '\\':
-			return r.escaped(start)
-		case c < 0x20:
-			r.pos = i
-			r.Fail("control character in a string")
-			return ""
+		r.pos = i + 1
+		return r.data[start:i]
+	case '\\':
+		return r.escaped(start)
+	default:
+		r.pos = i
+		r.Fail("control character in a string")
+		return ""
+	}
+}
+
+// special returns where, from i on, the first quote, backslash or control character of
+// s is, or len(s), and whether all before it is ASCII. It looks at eight bytes at once:
+// most of what a policy is shown is the text of a program.
+func special(s string, i int) (at int, ascii bool) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	high := uint64(0)
+	for ; len(s)-i >= 8; i += 8 {
+		b := s[i : i+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, backslash := w^ones*'"', w^ones*'\\'
+		// The top bit of each byte that is zero, or below a space; what carries may set
+		// others, above the first.
+		found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & tops
+		if found != 0 {
+			before := bits.TrailingZeros64(found) &^ 7
+			high |= w & (1<<before - 1)
+			return i + before/8, high&tops == 0
 		}
-		ascii = false
+		high |= w
+	}
+	for i < len(s) && s[i] >= ' ' && s[i] != '"' && s[i] != '\\' {
+		high |= uint64(s[i])
 		i++
 	}
+	return i, high&tops == 0
 }
 
 // escaped reads a string that holds an escape, from its first byte.

@@ -79,7 +79,12 @@ func (v *Verdict) Validate() error {
 // DecodeRequest reads a request as a policy sees it. Members it does not know are
 // skipped, so that a policy built today runs under a later host.
 func DecodeRequest(data []byte) (Request, error) {
-	r := canon.NewReader(data)
+	return readRequest(new(canon.Reader), data)
+}
+
+// readRequest is DecodeRequest with a Reader that it may use.
+func readRequest(r *canon.Reader, data []byte) (Request, error) {
+	r.Reset(data)
 	q := decodeRequest(r)
 	if err := r.End(); err != nil {
 		return Request{}, canon.At("request", err)
@@ -139,9 +144,14 @@ func decodeFile(r *canon.Reader) (f File) {
 
 func decodeLimits(r *canon.Reader, unknown func()) (l Limits) {
 	values := l.values()
+	next := 0 // canonical text has the names in order
 	r.Object(func(name string) {
-		for i, known := range limitNames {
-			if name == known {
+		for range limitNames {
+			i := next
+			if next++; next == len(limitNames) {
+				next = 0
+			}
+			if name == limitNames[i] {
 				*values[i] = r.Int()
 				return
 			}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"github.com/caisson-run/caisson/sdk/canon"
 	"github.com/caisson-run/caisson/sdk/guest"
 	"github.com/caisson-run/caisson/sdk/guest/abi"
 )
@@ -82,13 +83,14 @@ type server struct {
 	hooks      Hooks
 	configured bool
 	reply      []byte
+	reader     canon.Reader
 }
 
 func (s *server) admit(in []byte) ([]byte, error) {
 	if s.hooks.Admit == nil {
 		return nil, unserved(abi.OpAdmit)
 	}
-	request, err := DecodeRequest(in)
+	request, err := readRequest(&s.reader, in)
 	if err != nil {
 		return nil, &guest.Error{Code: abi.CodeBadInput, Message: err.Error()}
 	}
