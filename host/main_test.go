@@ -90,7 +90,11 @@ func (p plugin) Health(ctx context.Context) (backend.Health, error) {
 	return backend.Health{Ready: p.script.NotReady == "", Reason: p.script.NotReady}, nil
 }
 
-func (p plugin) OpenConfig(_ context.Context, id string, config json.RawMessage) error {
+func (p plugin) OpenConfig(ctx context.Context, id string, config json.RawMessage) error {
+	if _, err := os.Stat(filepath.Join(p.dir, "hang")); err == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if p.script.RefuseConfig {
 		return backend.Errorf(backend.KindInvalidRequest, "OpenConfig", "no such region")
 	}

@@ -32,13 +32,21 @@ func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err 
 	default:
 		return nil, nil, handoff.ErrSwapping
 	}
+	ctx, end := h.untilClosing(ctx)
+	return ctx, func() {
+		end()
+		<-h.changing
+	}, nil
+}
+
+// untilClosing is ctx that ends with StopChanges too, and with done.
+func (h *Host) untilClosing(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(h.changes, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
-		<-h.changing
-	}, nil
+	}
 }
 
 // Reconfigure puts another configuration in force without losing a call: named
@@ -151,7 +159,7 @@ func (r *reconfiguration) prepare(ctx context.Context) error {
 			if !running {
 				continue // its next start opens all
 			}
-			if err := u.open(ctx, c, e.program.now); err != nil {
+			if err := e.program.reopen(ctx, u, c); err != nil {
 				return err
 			}
 		}
@@ -225,9 +233,13 @@ func (r *reconfiguration) load(ctx context.Context) error {
 	return nil
 }
 
-// abandon undoes what prepare had done.
+// abandon undoes what prepare had done. Plugins are not waited for any more once the
+// host closes: what they have open ends with them.
 func (r *reconfiguration) abandon(ctx context.Context) error {
 	errs := []error{closeLines(ctx, r.lines)}
+	whole := ctx
+	ctx, done := r.h.untilClosing(ctx)
+	defer done()
 	for _, e := range r.edits[:r.opened] {
 		u, running := e.program.sup.Now()
 		for _, c := range e.open {
@@ -235,14 +247,14 @@ func (r *reconfiguration) abandon(ctx context.Context) error {
 				continue
 			}
 			if was, ok := e.program.config(c.ID); ok {
-				errs = append(errs, u.open(ctx, was, e.program.now))
+				errs = append(errs, e.program.reopen(ctx, u, was))
 			} else {
 				errs = append(errs, u.close(ctx, c.ID))
 			}
 		}
 	}
 	if r.modules != nil {
-		errs = append(errs, r.modules.release(ctx))
+		errs = append(errs, r.modules.release(whole))
 	}
 	return errors.Join(errs...)
 }
@@ -280,13 +292,15 @@ func (r *reconfiguration) commit(ctx context.Context) {
 			h.log.Warn("modules not changed", "error", errors.Join(err, r.modules.release(ctx)))
 		}
 	}
+	closing, done := h.untilClosing(ctx)
+	defer done()
 	for _, e := range r.edits {
 		u, running := e.program.sup.Now()
 		if !running {
 			continue
 		}
 		for _, id := range e.gone {
-			if err := u.close(ctx, id); err != nil {
+			if err := u.close(closing, id); err != nil {
 				h.log.Warn("config not closed", "config", id, "error", err)
 			}
 		}

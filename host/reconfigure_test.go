@@ -159,6 +159,44 @@ func TestReconfigureRefusesAsAWhole(t *testing.T) {
 	}
 }
 
+// A plugin that answers its health checks and never opens a config holds a change up for
+// as long as its start may take, and a host that closes not at all.
+func TestReconfigureWaitsForNoPlugin(t *testing.T) {
+	for name, c := range map[string]struct {
+		manifest string
+		stop     func(h *Host)
+		want     string
+	}{
+		"in its time":   {fakeManifest + "start_timeout: 3s\n", func(*Host) {}, "not done within 3s"},
+		"while closing": {fakeManifest + "start_timeout: 5m\n", (*Host).StopChanges, "cancel"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.install("fake", c.manifest, self(t), 0o755)
+			h := f.open()
+			if err := os.WriteFile(filepath.Join(f.data, "plugins", "fake", "hang"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			failed := make(chan error, 1)
+			go func() {
+				_, err := h.Reconfigure(context.Background(), f.change(func(c *Config) { c.Backends[0].Config = json.RawMessage(`{"region":"us"}`) }))
+				failed <- err
+			}()
+			for len(h.changing) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			c.stop(h)
+			if err := <-failed; err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("err = %v, want it to say %q", err, c.want)
+			}
+			if len(h.changing) != 0 {
+				t.Error("nothing else may change any more")
+			}
+			expectServing(t, h, "1.2.3")
+		})
+	}
+}
+
 func TestRediscoverSwapsWhatWasInstalled(t *testing.T) {
 	f, h := openStateful(t)
 	stop := calling(t, h)

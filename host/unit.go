@@ -92,11 +92,7 @@ func (u *unit) languages(ctx context.Context, config string) []backend.LanguageS
 // launch starts a process of p and brings it to readiness. Nothing is left of it
 // on failure.
 func (p *program) launch(ctx context.Context) (_ *unit, err error) {
-	m := p.found.m
-	timeout := m.StartTimeout
-	if timeout == 0 {
-		timeout = startTimeout
-	}
+	m, timeout := p.found.m, p.startTimeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not ready within %v", timeout))
 	defer cancel()
 	before := fileAt(p.found.artifact())
@@ -140,6 +136,27 @@ func (p *program) launch(ctx context.Context) (_ *unit, err error) {
 		}
 	}
 	return u, nil
+}
+
+// startTimeout bounds what makes a process ready: its start, and the opening of a config
+// later.
+func (p *program) startTimeout() time.Duration {
+	if t := p.found.m.StartTimeout; t != 0 {
+		return t
+	}
+	return startTimeout
+}
+
+// reopen opens a config of a process that serves, in the time that a start has.
+func (p *program) reopen(ctx context.Context, u *unit, c BackendConfig) error {
+	timeout := p.startTimeout()
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %v", timeout))
+	defer cancel()
+	err := u.open(ctx, c, p.now)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("open config %q: %w", c.ID, context.Cause(ctx))
+	}
+	return err
 }
 
 // hopeless is err, and that no further start succeeds if err is about the program's
