@@ -120,7 +120,7 @@ func printCheck(w io.Writer, c host.VerifyCheck) {
 	}
 	width := 8
 	if strings.Contains(c.Name, "/") {
-		width = 28
+		width = 34
 	}
 	first, more, _ := strings.Cut(c.Detail, "\n")
 	took := fmt.Sprintf("(%v)", c.Took.Round(time.Millisecond))

@@ -55,7 +55,7 @@ panic: the end`, "^", kitMark)
 	for _, c := range append(got, host.VerifyCheck{Name: "a/b", Detail: "x\x1b\n\x07forged"}) {
 		printCheck(&b, c)
 	}
-	if strings.ContainsAny(b.String(), "\x1b\x07") || !strings.Contains(b.String(), "files/odd                     SKIP    it cannot (0s)\n") {
+	if strings.ContainsAny(b.String(), "\x1b\x07") || !strings.Contains(b.String(), "files/odd                           SKIP    it cannot (0s)\n") {
 		t.Errorf("%s", b.String())
 	}
 }

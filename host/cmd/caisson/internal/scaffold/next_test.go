@@ -96,14 +96,16 @@ func TestNext(t *testing.T) {
 	if err := os.Symlink(sdk(t), spaced); err != nil {
 		t.Fatal(err)
 	}
-	const version = "v1.2.3"
+	const version, fewer = "v1.2.3", "VERIFY=--calls 40000"
 	for name, c := range map[string]struct {
 		project Project
 		env     []string
 	}{
-		"sources":   {Project{Kind: "policy", SDK: spaced}, nil},
-		"published": {Project{Kind: "policy", Version: version}, published(t, version)},
-		"rego":      {Project{Kind: "policy", Lang: "rego"}, []string{"OPA=" + opa}},
+		"sources":   {Project{Kind: "policy", SDK: spaced}, []string{fewer}},
+		"published": {Project{Kind: "policy", Version: version}, append(published(t, version), fewer)},
+		"rego":      {Project{Kind: "policy", Lang: "rego"}, []string{"OPA=" + opa, fewer}},
+		"language":  {Project{Kind: "language", SDK: spaced}, []string{fewer}},
+		"backend":   {Project{Kind: "backend", SDK: spaced}, nil}, // the whole kit
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := c.project
@@ -111,7 +113,7 @@ func TestNext(t *testing.T) {
 			if _, err := Write(p); err != nil {
 				t.Fatal(err)
 			}
-			run(t, t.TempDir(), append(c.env, "VERIFY=--calls 40000"), "sh", "-c", p.Next(caisson))
+			run(t, t.TempDir(), c.env, "sh", "-c", p.Next(caisson))
 		})
 	}
 }
@@ -122,9 +124,9 @@ func TestNextLines(t *testing.T) {
 		caisson, want string
 	}{
 		{Project{Kind: "policy", Dir: "a", SDK: "/s"}, "", "cd a && make test verify"},
-		{Project{Kind: "policy", Dir: "a"}, "", "cd a && go mod tidy && make test verify"},
-		{Project{Kind: "language", Lang: "go", Dir: "a"}, "", "cd a && go mod tidy && make test verify"},
-		{Project{Kind: "backend", Dir: "a", SDK: "/s"}, "", "cd a && go mod tidy && make test verify"},
+		{Project{Kind: "policy", Dir: "a"}, "", "cd a && make test verify"},
+		{Project{Kind: "language", Lang: "go", Dir: "a"}, "", "cd a && make test verify"},
+		{Project{Kind: "backend", Dir: "a", SDK: "/s"}, "", "cd a && make test verify"},
 		{Project{Kind: "policy", Lang: "rego", Dir: "a"}, "", "cd a && make test verify"},
 		{Project{Kind: "policy", Lang: "assemblyscript", Dir: "/x/a b"}, "/y/it's", `cd '/x/a b' && make test verify CAISSON='/y/it'\''s'`},
 	} {

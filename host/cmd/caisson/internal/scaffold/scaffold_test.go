@@ -108,7 +108,6 @@ func TestBackend(t *testing.T) {
 		t.Skip("SKIP: it builds a program with its libraries")
 	}
 	dir := write(t, Project{Kind: "backend"})
-	run(t, dir, nil, "go", "mod", "tidy")
 	run(t, dir, nil, "make", "test", "build")
 	if d := host.Lint(t.Context(), filepath.Join(dir, "dist"), host.Trust{}); d.State == host.PluginError {
 		t.Errorf("%+v", d)
