@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
@@ -123,16 +122,18 @@ func sizeText(n int64) string {
 
 // print writes the report for people.
 func (r *report) print(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "caisson %s\n\n", r.Version)
+	t := newTable(w)
+	t.row("caisson " + r.Version)
+	t.row()
 	for _, c := range r.Checks {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", c.State, c.Name, oneLine(c.Detail))
+		t.row(string(c.State), c.Name, oneLine(c.Detail))
 		if c.Fix != "" {
-			fmt.Fprintf(tw, "\t\t→ %s\n", c.Fix)
+			t.row("", "", "→ "+c.Fix)
 		}
 	}
 	if len(r.Backends) > 0 {
-		fmt.Fprint(tw, "\nBACKEND\tPLUGIN\tSTATE\tDETAIL\n")
+		t.row()
+		t.row("BACKEND", "PLUGIN", "STATE", "DETAIL")
 		for _, b := range r.Backends {
 			id := b.ID
 			if b.Default {
@@ -141,9 +142,9 @@ func (r *report) print(w io.Writer) error {
 			if b.Tenant != "" {
 				id += " (of " + b.Tenant + ")"
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", id, b.Plugin, b.State, oneLine(b.Detail))
+			t.row(id, b.Plugin, string(b.State), oneLine(b.Detail))
 			if b.Probe != "" {
-				fmt.Fprintf(tw, "\t\t\t%s\n", oneLine(b.Probe))
+				t.row("", "", "", oneLine(b.Probe))
 			}
 		}
 	}
@@ -151,24 +152,27 @@ func (r *report) print(w io.Writer) error {
 		if len(b.Languages) == 0 {
 			continue
 		}
-		fmt.Fprintf(tw, "\nLANGUAGE\tNAME\tRUNS ON %s\tWHY NOT\n", b.ID)
+		t.row()
+		t.row("LANGUAGE", "NAME", "RUNS ON "+b.ID, "WHY NOT")
 		for _, l := range b.Languages {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", l.ID, l.Name, dash(l.runsOn()), dash(oneLine(l.Missing)))
+			t.row(l.ID, l.Name, dash(l.runsOn()), dash(oneLine(l.Missing)))
 		}
 	}
 	if len(r.Limits) > 0 {
-		fmt.Fprint(tw, "\nLIMIT\tDEFAULT\tMAXIMUM\n")
+		t.row()
+		t.row("LIMIT", "DEFAULT", "MAXIMUM")
 		for _, l := range r.Limits {
-			fmt.Fprintf(tw, "%s\t%s\t%s\n", l.Name, l.Default, l.Max)
+			t.row(l.Name, l.Default, l.Max)
 		}
 	}
 	if len(r.Settings) > 0 {
-		fmt.Fprint(tw, "\nSETTING\tIN FORCE\n")
+		t.row()
+		t.row("SETTING", "IN FORCE")
 		for _, x := range r.Settings {
-			fmt.Fprintf(tw, "%s\t%s\n", x.Name, x.Value)
+			t.row(x.Name, x.Value)
 		}
 	}
-	return tw.Flush()
+	return t.flush()
 }
 
 // runsOn is the toolchain with its version, which may name it again.

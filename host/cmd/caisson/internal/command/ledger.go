@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
@@ -221,17 +220,16 @@ func (a *app) ledgerUsage(ctx context.Context, cmd *cli.Command) error {
 			}
 			return nil
 		}
-		tw := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "TIME\tORG\tWALLET\tACT\tCENTS\tWALL\tCPU\tIN\tOUT\tOUTCOME\tSESSION")
+		t := newTable(a.Stdout, "TIME", "ORG", "WALLET", "ACT", "CENTS", "WALL", "CPU", "IN", "OUT", "OUTCOME", "SESSION")
 		for r, err := range l.Usage(ctx, filter) {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d\t%d\t%s\t%s\n",
-				r.Time.Format(time.RFC3339), dash(r.Org), dash(string(r.Payer)), r.Act, r.Cents,
-				r.Wall.Round(time.Millisecond), r.CPU.Round(time.Millisecond), r.BytesIn, r.BytesOut, dash(r.Outcome), dash(r.Session))
+			t.row(r.Time.Format(time.RFC3339), dash(r.Org), dash(string(r.Payer)), string(r.Act), fmt.Sprint(r.Cents),
+				r.Wall.Round(time.Millisecond).String(), r.CPU.Round(time.Millisecond).String(),
+				fmt.Sprint(r.BytesIn), fmt.Sprint(r.BytesOut), dash(r.Outcome), dash(r.Session))
 		}
-		return tw.Flush()
+		return t.flush()
 	})
 }
 

@@ -33,3 +33,20 @@ func TestOutputIsInert(t *testing.T) {
 		t.Errorf("%q %v, want %q", back, err, want)
 	}
 }
+
+// A plugin's word in the report of doctor is a cell like any other.
+func TestDoctorIsInert(t *testing.T) {
+	r := &report{Version: "v1", Backends: []backendReport{{
+		ID: "a", Plugin: "p", State: problem, Detail: "down " + hostileText, Probe: hostileText,
+		Languages: []languageReport{{ID: "py", Name: "Python", Toolchain: hostileText}},
+	}}}
+	r.add("plugin p", problem, "mend "+hostileText, "%s", hostileText)
+	var out bytes.Buffer
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	checkForm(t, "txt", result{stdout: out.String()})
+	if strings.Contains(out.String(), "\nstate ") {
+		t.Errorf("a line is forged:\n%s", out.String())
+	}
+}
