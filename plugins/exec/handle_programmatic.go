@@ -147,6 +147,9 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	if err != nil {
 		return programRefusal(err)
 	}
+	if in.Lang == langBash {
+		prog.Gather(gatherShells)
+	}
 	alive := make(chan struct{})
 	tooled := &program{Program: prog, source: source, calls: len(tools) > 0}
 	c := &call{

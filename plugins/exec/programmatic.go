@@ -27,9 +27,11 @@ const (
 	programRounds = 100
 	programCalls  = 200
 	// gatherCalls closes a round when no further call came for so long, gatherMost in
-	// any case. Programs send all calls that they make together before they wait.
-	gatherCalls = 20 * time.Millisecond
-	gatherMost  = 250 * time.Millisecond
+	// any case. Python sends all calls that it makes together at once; each call of a shell
+	// is a process of its own, which has to start first.
+	gatherCalls  = 20 * time.Millisecond
+	gatherShells = 60 * time.Millisecond
+	gatherMost   = 250 * time.Millisecond
 	// keepReply is how long the last reply of a program can be had again, and how long a
 	// cancellation waits for its request.
 	keepReply = time.Minute

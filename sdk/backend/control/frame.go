@@ -39,7 +39,9 @@ const (
 
 // Call is a call from the running program to the outside.
 type Call struct {
-	// ID is unique within the run.
+	// ID is unique within the run: a decimal number that counts the run's calls in the
+	// order in which the program made them. Callees go by it where that order matters,
+	// and take calls that have other ids as they come.
 	ID string `json:"id"`
 	// Name is the callee's original name, Input one JSON value.
 	Name  string `json:"name"`

@@ -22,6 +22,7 @@ class ToolExecutionError(RuntimeError):
 
 ToolExecutionError.__module__ = "__main__"
 most_open, most_bytes = job["open"], job["bytes"]
+together = 1 << 16  # bytes of frames that wait for others
 
 
 def encode(frame):
@@ -41,6 +42,8 @@ class Connection:
         self.loop = loop
         self.path = os.environ["CAISSON_CONTROL"]
         self.waiting = {}
+        self.outgoing = {}  # frames by id, oldest first
+        self.collected = 0
         self.last = 0
         self.buffer = bytearray()
         self.seen = 0
@@ -56,12 +59,34 @@ class Connection:
             self.fd = self.socket.fileno()
         loop.add_reader(self.fd, self.readable)
 
-    def send(self, frame):
-        if self.socket is not None:
-            self.socket.sendall(frame)
+    def send(self, ident, frame):
+        """Sends the frames of calls that are made together at once, as far as they
+        are small."""
+        if not self.outgoing:
+            self.loop.call_soon(self.flush)
+        self.outgoing[ident] = frame
+        self.collected += len(frame)
+        if self.collected >= together:
+            self.flush()
+
+    def flush(self):
+        if not self.outgoing:
             return
-        while frame:
-            frame = frame[os.write(self.fd, frame):]
+        frames, self.outgoing, self.collected = self.outgoing, {}, 0
+        # A call that was canceled meanwhile has its answer.
+        frames = {i: f for i, f in frames.items() if i in self.waiting and not self.waiting[i].done()}
+        data = b"".join(frames.values())
+        try:
+            if self.socket is not None:
+                self.socket.sendall(data)
+                return
+            while data:
+                data = data[os.write(self.fd, data):]
+        except OSError as error:
+            for ident in frames:
+                answer = self.waiting.get(ident)
+                if answer is not None and not answer.done():
+                    answer.set_exception(error)
 
     async def call(self, name, data):
         async with self.room:
@@ -71,10 +96,12 @@ class Connection:
             answer = self.loop.create_future()
             self.waiting[ident] = answer
             try:
-                self.send(frame)
+                self.send(ident, frame)
                 return await answer
             finally:
                 self.waiting.pop(ident, None)
+                # Nobody is asked any more for what was not sent.
+                self.collected -= len(self.outgoing.pop(ident, b""))
 
     def readable(self):
         try:
@@ -103,6 +130,7 @@ class Connection:
 
     def close(self):
         connections.pop(self.loop, None)
+        self.outgoing.clear()
         if not self.loop.is_closed():
             self.loop.remove_reader(self.fd)
         if self.socket is not None:
@@ -179,6 +207,8 @@ def run(main, **options):
     loop = asyncio._get_running_loop()
     if loop is None:
         return plain_run(main, **options)
+    if loop in connections:
+        connections[loop].flush()
     task = asyncio.current_task(loop)
     if task is not None:
         asyncio.tasks._leave_task(loop, task)

@@ -2,10 +2,12 @@ package programmatic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -22,7 +24,8 @@ type Call struct {
 
 // call is one call and what became of it.
 type call struct {
-	Call
+	Call   // its ID is empty until it is issued
+	number int
 	issued bool
 	// answer takes the one reply; given tells what it was.
 	answer   chan backend.ControlReply
@@ -35,7 +38,26 @@ type closing struct {
 	timer *time.Timer // nil while there is nothing to close
 	first time.Time
 	due   time.Time
+
+	// Calls have numbers, and some may come before earlier ones, which are awaited:
+	// between from, where the last round ended, and last, so many came.
+	from, last, came int
 }
+
+// arrived notes the number of a call.
+func (c *closing) arrived(number int) {
+	if number > c.from {
+		c.came++
+		c.last = max(c.last, number)
+	}
+}
+
+// awaits reports whether calls are on their way that were made before others that came.
+func (c *closing) awaits() bool { return c.came < c.last-c.from }
+
+// closed begins the next round, which awaits nothing of this one: what has not come was
+// withdrawn on the way.
+func (c *closing) closed() { c.from, c.came = c.last, 0 }
 
 func (c *closing) disarm() {
 	if c.timer != nil {
@@ -63,13 +85,17 @@ func (p *Program[R]) Call(ctx context.Context, in backend.ControlCall) (backend.
 // add takes a call in, or says what is wrong with it: such calls are the program's own
 // business and cost its caller nothing.
 func (p *Program[R]) add(in backend.ControlCall) (c *call, refused string) {
-	if input := bytes.TrimSpace(in.Input); len(input) == 0 || input[0] != '{' || !json.Valid(input) {
-		return nil, "the input of a tool must be a JSON object"
-	}
+	input := bytes.TrimSpace(in.Input)
+	object := len(input) > 0 && input[0] == '{' && json.Valid(input)
 	r := p.r
+	// Backends number calls (backend.ControlCall); other ids are as good as none.
+	number, _ := strconv.Atoi(in.ID)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	p.closing.arrived(number)
 	switch {
+	case !object:
+		return nil, "the input of a tool must be a JSON object"
 	case p.state == over || p.stopped != nil:
 		return nil, "the program is being ended"
 	case !p.tools[in.Name]:
@@ -80,7 +106,7 @@ func (p *Program[R]) add(in backend.ControlCall) (c *call, refused string) {
 		return nil, fmt.Sprintf("a program may ask for tools at most %d times", r.o.Rounds)
 	}
 	c = &call{
-		Call:   Call{ID: fmt.Sprintf("call_%03d", len(p.calls)+1), Name: in.Name, Input: in.Input},
+		Call: Call{Name: in.Name, Input: in.Input}, number: number,
 		answer: make(chan backend.ControlReply, 1),
 	}
 	p.calls = append(p.calls, c)
@@ -97,14 +123,19 @@ func (p *Program[R]) gather() {
 	cl := &p.closing
 	if cl.timer == nil {
 		cl.first = now
-		cl.due = now.Add(p.r.o.Gather)
-		cl.timer = time.AfterFunc(p.r.o.Gather, p.closeRound)
+		cl.due = now.Add(p.pause)
+		cl.timer = time.AfterFunc(p.pause, p.closeRound)
 		return
 	}
-	cl.due = now.Add(p.r.o.Gather)
-	if most := cl.first.Add(p.r.o.GatherMost); cl.due.After(most) {
-		cl.due = most
+	cl.due = p.latest(now.Add(p.pause))
+}
+
+// latest is t, or when the round must close.
+func (p *Program[R]) latest(t time.Time) time.Time {
+	if most := p.closing.first.Add(p.r.o.GatherMost); t.After(most) {
+		return most
 	}
+	return t
 }
 
 // withdraw takes a call back that nobody waits for any more.
@@ -123,11 +154,16 @@ func (p *Program[R]) closeRound() {
 	if p.closing.timer == nil || p.state != running || p.stopped != nil {
 		return
 	}
-	if wait := time.Until(p.closing.due); wait > 0 {
+	due := p.closing.due
+	if p.closing.awaits() {
+		due = p.latest(time.Now().Add(p.pause))
+	}
+	if wait := time.Until(due); wait > 0 {
 		p.closing.timer.Reset(wait)
 		return
 	}
 	p.closing.timer = nil
+	p.closing.closed()
 	if len(p.open) == 0 {
 		return // all were withdrawn; the program goes on
 	}
@@ -141,13 +177,31 @@ func (p *Program[R]) closeRound() {
 		return
 	}
 	round := &Round{Token: token}
+	slices.SortStableFunc(p.open, earlier)
 	for _, c := range p.open {
-		c.issued = true
+		if !c.issued {
+			p.issued++
+			c.issued, c.ID = true, fmt.Sprintf("call_%03d", p.issued)
+		}
 		round.Calls = append(round.Calls, c.Call)
 	}
 	p.rounds++
 	p.suspend(token)
 	p.tell(Event[R]{Round: round})
+}
+
+// earlier puts calls in the order in which their program made them, behind those that
+// were issued before. They come here by ways of their own, each in its time.
+func earlier(a, b *call) int {
+	switch {
+	case a.issued && b.issued:
+		return 0
+	case a.issued:
+		return -1
+	case b.issued:
+		return 1
+	}
+	return cmp.Compare(a.number, b.number)
 }
 
 // suspend lets the program wait for the continuation with that token. mu is held.

@@ -64,8 +64,9 @@ type Options struct {
 	Rounds, Calls int
 	// TTL is how long a suspended program waits for its continuation.
 	TTL time.Duration
-	// Gather closes a round when no further call came for so long, GatherMost when its
-	// first call has waited for so long.
+	// Gather closes a round when no further call came for so long, unless the program has
+	// a time of its own (Program.Gather), GatherMost when its first call has waited for so
+	// long.
 	Gather, GatherMost time.Duration
 	// Keep is how long the last reply of a program that is over can be had again.
 	Keep time.Duration

@@ -23,10 +23,12 @@ type Program[R any] struct {
 	budget time.Duration
 
 	session string
-	calls   []*call // all there ever were, in order
-	open    []*call // without an answer, in order
+	calls   []*call // all there ever were
+	open    []*call // without an answer, issued ones first
 	rounds  int
+	issued  int // calls
 	closing closing
+	pause   time.Duration // without a call, which closes a round
 
 	token   string            // of the round that waits for its continuation
 	spent   map[string]digest // earlier tokens, with what continued them
@@ -65,7 +67,8 @@ type Event[R any] struct {
 type Round struct {
 	// Token continues the program.
 	Token string
-	// Calls are never none, oldest first.
+	// Calls are never none, in the order in which the program made them; those of an
+	// earlier round that nobody answered come first.
 	Calls []Call
 }
 
@@ -104,6 +107,10 @@ func (p *Program[R]) Budget(d time.Duration) {
 		p.arm(d, ErrOverrun)
 	}
 }
+
+// Gather sets how long no further call comes before a round of this program closes. It is
+// to be called before Run.
+func (p *Program[R]) Gather(d time.Duration) { p.pause = d }
 
 // arm ends the program after d. mu is held.
 func (p *Program[R]) arm(d time.Duration, why error) {

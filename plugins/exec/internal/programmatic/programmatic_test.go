@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -363,6 +364,90 @@ func TestCallsThatAreWrong(t *testing.T) {
 	})
 }
 
+// Calls come in any order, and are issued in that in which the program made them, behind
+// those that nobody answered.
+func TestCallsAreIssuedInTheirOrder(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			var all sync.WaitGroup
+			for round, numbers := range [][]string{{"11", "2", "10", "1"}, {"13", "9"}} {
+				time.Sleep(time.Duration(round) * time.Second)
+				for _, n := range numbers {
+					all.Go(func() {
+						_, _ = p.Call(ctx, backend.ControlCall{ID: n, Name: "a", Input: []byte(`{"n":` + n + `}`)})
+					})
+					time.Sleep(time.Millisecond)
+				}
+			}
+			all.Wait()
+			return "end"
+		})
+		issued := func(round *Round) (s string) {
+			for _, c := range round.Calls {
+				s += c.ID + string(c.Input) + " "
+			}
+			return s
+		}
+		first := r.round(p)
+		if got := issued(first); got != `call_001{"n":1} call_002{"n":2} call_003{"n":10} call_004{"n":11} ` {
+			t.Errorf("%s", got)
+		}
+		time.Sleep(2 * time.Second)
+		r.answer(first, value(first.Calls[2], "0"))
+		second := r.round(p)
+		if got := issued(second); got != `call_001{"n":1} call_002{"n":2} call_004{"n":11} call_005{"n":9} call_006{"n":13} ` {
+			t.Errorf("%s", got)
+		}
+		var rest []Result
+		for _, c := range second.Calls {
+			rest = append(rest, value(c, "0"))
+		}
+		r.answer(second, rest...)
+		r.over(p, "end")
+	})
+}
+
+// A call that comes before earlier ones keeps its round open for them, also where they
+// take their time, but not for ever.
+func TestRoundsAwaitEarlierCalls(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		p := r.begin(acme, "", func(ctx context.Context, p *Program[string]) string {
+			call := func(n string) {
+				_, _ = p.Call(ctx, backend.ControlCall{ID: n, Name: "a", Input: []byte(`{}`)})
+			}
+			var all sync.WaitGroup
+			all.Go(func() { call("3") })
+			time.Sleep(100 * time.Millisecond)
+			all.Go(func() { call("1") })
+			time.Sleep(100 * time.Millisecond)
+			all.Go(func() { call("2") })
+			all.Wait()
+			all.Go(func() { call("6") }) // the fifth was withdrawn on its way
+			time.Sleep(10 * time.Millisecond)
+			call("4")
+			all.Wait()
+			call("7")
+			return "end"
+		})
+		for i, want := range []struct {
+			calls int
+			after time.Duration
+		}{{3, 220 * time.Millisecond}, {2, 250 * time.Millisecond}, {1, 20 * time.Millisecond}} {
+			began := time.Now()
+			round := r.round(p)
+			if d := time.Since(began); len(round.Calls) != want.calls || d > want.after {
+				t.Errorf("round %d has %d calls after %v, want %+v", i, len(round.Calls), d, want)
+			}
+			var all []Result
+			for _, c := range round.Calls {
+				all = append(all, value(c, "0"))
+			}
+			r.answer(round, all...)
+		}
+		r.over(p, "end")
+	})
+}
+
 // Calls that are withdrawn before their round closes are nobody's business, and answers
 // to later ones are nobody's any more.
 func TestCallsThatAreWithdrawn(t *testing.T) {
@@ -376,7 +461,7 @@ func TestCallsThatAreWithdrawn(t *testing.T) {
 			return ask(ctx, p, "b")
 		})
 		first := r.round(p)
-		if len(first.Calls) != 1 || first.Calls[0].ID != "call_002" {
+		if len(first.Calls) != 1 || first.Calls[0].ID != "call_001" {
 			t.Fatalf("%+v", first)
 		}
 		time.Sleep(2 * time.Second)

@@ -72,7 +72,7 @@ func (r *Registry[R]) begin(owner Owner, requestID string, tools []string, slot 
 	p := &Program[R]{
 		r: r, owner: owner, slot: slot,
 		tools: make(map[string]bool, len(tools)), spent: make(map[string]digest),
-		event: make(chan Event[R], 1),
+		event: make(chan Event[R], 1), pause: r.o.Gather,
 	}
 	for _, t := range tools {
 		p.tools[t] = true
