@@ -83,7 +83,7 @@ type order struct {
 	language string
 	warnings []host.PolicyWarning
 	request  policy.Request  // as it was admitted, with the limits in force
-	spec     backend.RunSpec // without inputs and sandbox
+	spec     backend.RunSpec // without inputs, sandbox, and what is left out of its changes
 }
 
 // order plans in on t and has policies judge it.
@@ -129,7 +129,7 @@ func (i *Interpreter) order(ctx context.Context, c *call, t session.Target, sess
 		Limits:  limits,
 		Collect: backend.CollectSpec{
 			MaxFiles: int(granted.ChangedFiles), MaxFileBytes: granted.ChangedFileBytes,
-			MaxDepth: i.o.ChangedDepth, Exclude: caches,
+			MaxDepth: i.o.ChangedDepth,
 		},
 	}}
 	for _, s := range plan.Steps {

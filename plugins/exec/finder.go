@@ -86,12 +86,6 @@ const maxWalk = 20_000
 // uploaded or handed back by a run is longer.
 const maxDigest = 1 << 30
 
-// caches are never anybody's work: base names that runs leave out of what
-// changed and listings out of what there is.
-var caches = []string{
-	"__pycache__", "*.pyc", ".cache", ".local", ".config", ".npm", "node_modules", ".ipynb_checkpoints", ".git",
-}
-
 // contents lists the regular files of an open or running session.
 func (f *finder) contents(ctx context.Context, x *finding, exclude []string) ([]backend.Entry, error) {
 	res, err := x.Backend.Walk(ctx, backend.WalkRequest{
@@ -187,6 +181,16 @@ func (f *finder) file(ctx context.Context, x *finding, id string) (backend.Entry
 		return e, nil
 	}
 	return backend.Entry{}, session.ErrNotFound
+}
+
+// named finds the file of a name among those that were listed for this call.
+func (x *finding) named(name string) (e backend.Entry, ok bool) {
+	for _, ix := range []*index{x.index, x.whole} {
+		if ix != nil && !ok {
+			e, ok = ix.byName[name]
+		}
+	}
+	return e, ok
 }
 
 // version is what of a file's content goes into its id.

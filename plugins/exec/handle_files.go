@@ -67,7 +67,7 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	var files []backend.Entry
 	if err == nil {
-		files, err = f.contents(ctx, x, caches)
+		files, err = f.contents(ctx, x, leftOut(x.Sandbox.Metadata))
 	}
 	if err != nil && !gone(err) {
 		return err

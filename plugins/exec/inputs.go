@@ -169,7 +169,7 @@ func (r *resolver) ref(ctx context.Context, ref *CodeFile) error {
 	if gone(err) && ix != nil && from == r.at {
 		// The session has moved on from that version, and the program finds the
 		// current one under the name it was told.
-		if e, changed = ix.byName[name]; changed {
+		if e, changed = from.named(name); changed {
 			err = nil
 		}
 	}

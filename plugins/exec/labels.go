@@ -22,6 +22,8 @@ const (
 	labelVersion  = "exec.version"
 	labelEntity   = "exec.entity"
 	labelReadOnly = "exec.read_only"
+	// labelWhole says that a listing leaves no caches out.
+	labelWhole = "exec.whole"
 )
 
 // Kinds of a file in the client's terms (docs/wire.md).

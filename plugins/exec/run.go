@@ -258,7 +258,7 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 	if err != nil {
 		return nil, err
 	}
-	o.spec.Ref, o.spec.Inputs = x.Sandbox.Ref, in.specs
+	o.spec.Ref, o.spec.Inputs, o.spec.Collect.Exclude = x.Sandbox.Ref, in.specs, unnoticed(in)
 	rctx, cancel := c.bounded(ctx, o.spec.Limits.Wall)
 	defer cancel()
 	io := newLive(rctx, o.spec.Limits, in, func() error { return i.start(ctx, c, x, in) })

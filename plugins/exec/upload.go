@@ -165,8 +165,12 @@ func (u *upload) name(part *formdata.Part) (string, error) {
 
 // store writes one file into the session, which is found or made for the first.
 func (u *upload) store(ctx context.Context, name string, r io.Reader) (backend.Entry, error) {
-	if err := u.enter(ctx); err != nil {
+	if err := u.enter(ctx, name); err != nil {
 		return backend.Entry{}, err
+	}
+	if in := cache(name); len(in) > 0 && !listedWhole(u.at.Sandbox.Metadata) {
+		return backend.Entry{}, fault(http.StatusBadRequest,
+			"files of this session are not listed below "+in[0]+"; send it by itself and without session_id, or in a batch")
 	}
 	if err := u.grant.Add(quota.Usage{Files: 1}); err != nil {
 		return backend.Entry{}, err
@@ -203,8 +207,8 @@ func (u *upload) store(ctx context.Context, name string, r io.Reader) (backend.E
 	return e, fmt.Errorf("store an uploaded file: %w", err)
 }
 
-// enter finds the session that the files go to, or makes one.
-func (u *upload) enter(ctx context.Context) error {
+// enter finds the session that the files go to, or makes one for the first of them.
+func (u *upload) enter(ctx context.Context, first string) error {
 	if u.at != nil {
 		return nil
 	}
@@ -228,7 +232,11 @@ func (u *upload) enter(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the default sandbox target: %w", err)
 	}
-	s, err := sessions.Create(ctx, u.owner, t, session.CreateOptions{Origin: session.OriginUpload, Labels: u.attrs.labels(), Payer: u.payer})
+	labels := u.attrs.labels()
+	if u.batch || len(cache(first)) > 0 {
+		labels[labelWhole] = "true"
+	}
+	s, err := sessions.Create(ctx, u.owner, t, session.CreateOptions{Origin: session.OriginUpload, Labels: labels, Payer: u.payer})
 	if err != nil {
 		t.Release()
 		return err
