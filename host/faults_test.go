@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/internal/procstat"
 	"github.com/caisson-run/caisson/runtimes/process/supervise"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -335,18 +336,17 @@ func (f faulty) resources(t *testing.T) resources {
 // children counts the processes whose parent this one is, zombies too.
 func children(t *testing.T) (n int) {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
 	me := strconv.Itoa(os.Getpid())
-	for _, path := range stats {
-		b, err := os.ReadFile(path)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
-			continue // it ended
+			continue // no process
 		}
-		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		if len(fields) > 1 && fields[1] == me {
+		if f, err := procstat.Fields(pid); err == nil && len(f) > 1 && f[1] == me {
 			n++
 		}
 	}

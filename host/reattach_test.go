@@ -2,7 +2,6 @@ package host
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/internal/procstat"
 )
 
 // doomedEnv makes this program a host that is going to be killed.
@@ -109,8 +109,8 @@ func keptFixture(t *testing.T) *fixture {
 }
 
 func lives(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !bytes.Contains(b, []byte(") Z ")) // whoever inherits it may not wait for it
+	f, err := procstat.Fields(pid)
+	return err == nil && f[0] != "Z" // whoever inherits it may not wait for it
 }
 
 func (k keepers) pid() int {

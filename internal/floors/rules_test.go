@@ -35,7 +35,7 @@ var layout = []floor{
 
 	{path: "runtimes", may: contracts},
 	{path: "runtimes/wasm", may: append([]string{"runtimes"}, contracts...)},
-	{path: "runtimes/process", may: append([]string{"runtimes", "internal/pluginwire"}, contracts...)},
+	{path: "runtimes/process", may: append([]string{"runtimes", "internal/pluginwire", "internal/procstat"}, contracts...)},
 	{path: "host", may: append([]string{"internal/yamldepth", "internal/procstat", "runtimes", "runtimes/wasm", "runtimes/process"}, contracts...)},
 	{path: "plugins/exec", may: append([]string{"host", "internal/machine"}, contracts...)},
 	{path: "host/cmd", may: append([]string{"runtimes", "runtimes/wasm", "runtimes/process", "host", "plugins/exec"}, contracts...)},

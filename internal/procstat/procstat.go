@@ -5,7 +5,6 @@ package procstat
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -23,10 +22,11 @@ func Fields(pid int) ([]string, error) {
 	}
 	// The name, which may hold anything, comes before and in parentheses.
 	i := bytes.LastIndexByte(b, ')')
-	if i < 0 {
+	f := strings.Fields(string(b[i+1:]))
+	if i < 0 || len(f) == 0 {
 		return nil, errForm
 	}
-	return strings.Fields(string(b[i+1:])), nil
+	return f, nil
 }
 
 // Started is when a process was started, in clock ticks since the machine was.
@@ -62,4 +62,4 @@ func MemoryHigh(pid int) (int64, error) {
 // whatever became of its file.
 func Executable(pid int) string { return file(pid, "exe") }
 
-func file(pid int, name string) string { return fmt.Sprintf("/proc/%d/%s", pid, name) }
+func file(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }

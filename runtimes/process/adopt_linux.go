@@ -1,13 +1,11 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caisson-run/caisson/internal/pluginwire"
+	"github.com/caisson-run/caisson/internal/procstat"
 )
 
 // ErrNothingKept says that there is no process to adopt.
@@ -303,19 +302,7 @@ func bootID() (string, error) {
 }
 
 // startedAt is when a process was started, in clock ticks since the machine was.
-func startedAt(pid int) (uint64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// Its name, which may hold anything, comes before and in parentheses.
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	const started = 22 - 3 // field 22 of proc(5), the first here being the third
-	if len(fields) <= started {
-		return 0, errors.New("/proc tells nothing of it")
-	}
-	return strconv.ParseUint(fields[started], 10, 64)
-}
+func startedAt(pid int) (uint64, error) { return procstat.Started(pid) }
 
 func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 

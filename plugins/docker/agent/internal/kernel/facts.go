@@ -140,18 +140,19 @@ func ProcessCPU(pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// CPU returns the processor time of a process with that of children it waited for.
-func CPU(pid int) time.Duration {
+// stat is the fields of /proc/PID/stat behind the name, which may hold anything: the
+// first is the state. It is empty when the process is gone.
+func stat(pid int) []string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0
+		return nil
 	}
-	// The name, in parentheses, may hold anything.
-	i := strings.LastIndexByte(string(b), ')')
-	if i < 0 {
-		return 0
-	}
-	f := strings.Fields(string(b[i+1:]))
+	return strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+}
+
+// CPU returns the processor time of a process with that of children it waited for.
+func CPU(pid int) time.Duration {
+	f := stat(pid)
 	if len(f) < 15 {
 		return 0
 	}
@@ -169,12 +170,7 @@ func Children() int {
 	n := 0
 	self := strconv.Itoa(os.Getpid())
 	for _, p := range Processes() {
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/stat")
-		if err != nil {
-			continue
-		}
-		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		if len(f) > 1 && f[1] == self {
+		if f := stat(p.PID); len(f) > 1 && f[1] == self {
 			n++
 		}
 	}
