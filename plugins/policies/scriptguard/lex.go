@@ -8,19 +8,22 @@ type family struct {
 	block  bool     // comments between /* and */
 	quotes string   // delimiters of strings; a backslash escapes
 	triple bool     // strings between three quotes
+	lines  bool     // strings go on after the end of a line; in shells, and between `, always
+	plain  bool     // a backslash in a string is one
+	raw    bool     // r"..." and r#"..."# take no escapes, and '"' is no string
 	shell  bool     // # begins a comment only where a word does; single quotes take no escapes
 }
 
 var families = map[string]family{
 	"py":   {line: []string{"#"}, quotes: `"'`, triple: true},
-	"r":    {line: []string{"#"}, quotes: `"'`},
-	"rb":   {line: []string{"#"}, quotes: `"'`},
-	"pl":   {line: []string{"#"}, quotes: `"'`},
+	"r":    {line: []string{"#"}, quotes: `"'`, lines: true},
+	"rb":   {line: []string{"#"}, quotes: `"'`, lines: true},
+	"pl":   {line: []string{"#"}, quotes: `"'`, lines: true},
 	"bash": {line: []string{"#"}, quotes: `"'`, shell: true},
-	"php":  {line: []string{"//", "#"}, block: true, quotes: `"'`},
-	"rs":   {line: []string{"//"}, block: true, quotes: `"`},
+	"php":  {line: []string{"//", "#"}, block: true, quotes: `"'`, lines: true},
+	"rs":   {line: []string{"//"}, block: true, quotes: `"`, lines: true, raw: true},
 	"f90":  {line: []string{"!"}, quotes: `"'`},
-	"sql":  {line: []string{"--"}, block: true, quotes: `'"`},
+	"sql":  {line: []string{"--"}, block: true, quotes: `'"`, lines: true, plain: true},
 }
 
 // other is for everything that looks like C.
@@ -76,6 +79,10 @@ func lex(language, text string) source {
 			i = end
 		case f.shell && text[i] == '\\':
 			i += 2
+		case f.raw && strings.HasPrefix(text[i:], `'"'`):
+			i += 3
+		case f.raw && strings.HasPrefix(text[i:], `'\"'`):
+			i += 4
 		default:
 			i++
 		}
@@ -126,20 +133,42 @@ func (f family) string(text string, i int) int {
 		}
 		return len(text)
 	}
+	if f.raw {
+		if marks, ok := rawMarks(text, i); ok {
+			if n := strings.Index(text[i+1:], string(q)+marks); n >= 0 {
+				return i + 1 + n + 1 + len(marks)
+			}
+			return len(text)
+		}
+	}
 	for k := i + 1; k < len(text); k++ {
 		switch {
 		case text[k] == q:
 			return k + 1
-		case text[k] == '\\' && !(f.shell && q == '\''):
+		case text[k] == '\\' && !f.plain && !(f.shell && q == '\''):
 			k++
-		case text[k] == '\n' && !f.shell && q != '`' && !f.manyLines():
+		case text[k] == '\n' && !f.shell && q != '`' && !f.lines:
 			return k
 		}
 	}
 	return len(text)
 }
 
-// manyLines: strings may go on after the end of a line.
-func (f family) manyLines() bool {
-	return len(f.line) > 1 || !f.triple && len(f.line) == 1 && f.line[0] == "#"
+// rawMarks is what has to follow the last quote of the string that begins at i, if it
+// is a raw one: as many # as are before the first, behind an r.
+func rawMarks(text string, i int) (marks string, ok bool) {
+	r := i - 1
+	for r >= 0 && text[r] == '#' {
+		r--
+	}
+	return text[r+1 : i], r >= 0 && text[r] == 'r' && !inWord(strings.TrimRight(text[max(0, r-1):r], "bc"))
+}
+
+// inWord reports whether text ends in the middle of a word.
+func inWord(text string) bool {
+	if text == "" {
+		return false
+	}
+	c := text[len(text)-1]
+	return c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= 0x80
 }
