@@ -324,19 +324,22 @@ func TestOddArguments(t *testing.T) {
 	commands := map[string][]string{ // what is odd is at NAME or DIR
 		"inspect NAME": {"inspect", "NAME"}, "logs NAME": {"logs", "NAME"}, "reset NAME": {"reset", "NAME"},
 		"swap NAME": {"swap", "NAME", good}, "swap DIR": {"swap", "good", "DIR"}, "new NAME": {"new", "policy", "NAME"},
-		"new --dir": {"new", "policy", "good", "--sdk", sdk, "--dir=DIR"},
-		"lint DIR":  {"lint", "DIR"}, "verify DIR": {"verify", "DIR"}, "install DIR": {"install", "DIR"},
+		"new --dir":      {"new", "policy", "good", "--sdk", sdk, "--dir=DIR"},
+		"list --plugins": {"list", "--plugins=FLAG"}, "list --data": {"list", "--data=FLAG"}, "list --config": {"list", "--config=FLAG"},
+		"lint DIR": {"lint", "DIR"}, "verify DIR": {"verify", "DIR"}, "install DIR": {"install", "DIR"},
 	}
 	t.Chdir(filepath.Join(dir))
 	for _, command := range slices.Sorted(maps.Keys(commands)) {
 		for name, value := range odd {
 			_, argument, _ := strings.Cut(command, " ")
-			if value == ".." && argument == "DIR" {
+			flag := argument == "--plugins" || argument == "--data" || argument == "--config"
+			if value == ".." && argument == "DIR" || flag && checkPath(value) == nil {
 				continue // a directory like any other
 			}
 			args := []string{"plugin"}
 			for _, a := range commands[command] {
 				a = strings.Replace(a, "NAME", value, 1)
+				a = strings.Replace(a, "FLAG", value, 1)
 				args = append(args, strings.Replace(a, "DIR", value, 1))
 			}
 			for _, more := range [][]string{nil, {"--json"}} {

@@ -37,6 +37,17 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 
 // settings reads the configuration and applies the common flags.
 func (a *app) settings(cmd *cli.Command) (settings, error) {
+	// What is empty because a variable was would be the working directory, or the default.
+	for _, flag := range []string{"config", "data"} {
+		if err := checkPath(cmd.String(flag)); cmd.IsSet(flag) && err != nil {
+			return settings{}, usagef(cmd, "--%s %s: %w", flag, brief(cmd.String(flag)), err)
+		}
+	}
+	for _, dir := range cmd.StringSlice("plugins") {
+		if err := checkPath(dir); err != nil {
+			return settings{}, usagef(cmd, "--plugins %s: %w", brief(dir), err)
+		}
+	}
 	s := settings{File: config.Default(), path: cmd.String("config")}
 	if s.path != "" {
 		var err error
