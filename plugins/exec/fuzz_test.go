@@ -49,6 +49,7 @@ func FuzzPaths(f *testing.F) {
 	r := newRig(f)
 	mine := r.exec(alice, "mkdir -p d; echo mine > d/own; ln -s /etc/passwd link; ln -s ../../.. up")
 	theirs := r.exec(mallory, "echo foreign-secret > f")
+	box := r.box(mine.SessionID)
 	for _, path := range []string{
 		"/v1/download/MINE/FILE", "/download/MINE/d/own", "/v1/exec/files/MINE?detail=full&kind=user&id=u", "/sessions/MINE/objects/FILE",
 		"/v1/download/MINE/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/v1/download/MINE/link", "/download/MINE/up/etc/passwd", "/v1/download/THEIRS/f",
@@ -57,6 +58,7 @@ func FuzzPaths(f *testing.F) {
 		f.Add(path, "bytes=0-1,3-", false)
 	}
 	f.Add("/v1/files/MINE/none", "bytes=-9999999999999999999", true)
+	f.Add("/sessions/MINE/objects/FILE", "", true)
 	ids := strings.NewReplacer("MINE", mine.SessionID, "THEIRS", theirs.SessionID, "FILE", mine.Files[0].ID)
 	f.Fuzz(func(t *testing.T, path, ranges string, remove bool) {
 		method := "GET"
@@ -78,7 +80,9 @@ func FuzzPaths(f *testing.F) {
 		}
 		switch {
 		case w.Code == http.StatusNoContent: // it was ours to delete
-			r.write(mine.SessionID, "d/own", "mine\n")
+			if _, err := r.shells.Backend.WriteFile(t.Context(), box, backend.DataDir+"/d/own", backend.WriteOptions{}, strings.NewReader("mine\n")); err != nil {
+				t.Fatal(err)
+			}
 		case w.Code >= 400 && w.Header().Get("Content-Type") == "application/json":
 			refusal(t, method+" "+target, w)
 		case w.Code >= 500:
