@@ -1,6 +1,8 @@
 package host
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -62,6 +64,24 @@ func (h *Host) modulesInUse() map[string]PluginStatus {
 		out[p.found.m.Name] = p.found.status
 	}
 	return out
+}
+
+// AcceptSwap ends the watch of the swap of a plugin that is under way: the version that is
+// watched stays, and the host may be changed again. It is an error when none is watched.
+func (h *Host) AcceptSwap(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	if l := h.swaps.of(name); l == nil || l.Outcome != SwapUnderWay {
+		return fmt.Errorf("no swap of plugin %q is under way", name)
+	}
+	accept := h.modules.Accept
+	if l := h.backends.line(name); l != nil {
+		accept = l.slot.Accept
+	}
+	if !accept(ctx) {
+		return fmt.Errorf("the swap of plugin %q is not watched: the next version is not ready yet, or the last calls of the one before are waited for", name)
+	}
+	return nil
 }
 
 // StopChanges ends what changes the host: no change begins any more, one that has not

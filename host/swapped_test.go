@@ -117,6 +117,42 @@ func TestSwapIsWatchedWithoutItsCaller(t *testing.T) {
 	}
 }
 
+// An operator who has seen enough ends the watch, and may change something else.
+func TestAcceptSwap(t *testing.T) {
+	code, err := os.ReadFile("../runtimes/wasm/testdata/assemblyscript/policy.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t)
+	f.installFake()
+	f.instruct(script{Name: "fake", Version: "1.2.3", StateSchema: []string{"7"}})
+	policyVersion(t, filepath.Join(f.plugins, "small"), "1.0.0", "", code)
+	o := f.options()
+	o.Config.Policies = []PolicyConfig{{Plugin: "small"}}
+	h := f.openWith(o)
+	for _, name := range []string{"fake", "small", "absent"} {
+		if err := h.AcceptSwap(t.Context(), name); err == nil || !strings.Contains(err.Error(), "no swap of plugin") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, dirs := range map[string][2]string{
+		"fake":  {f.version("2.0.0", nil), f.version("3.0.0", nil)},
+		"small": {policyVersion(t, t.TempDir(), "2.0.0", "", code), policyVersion(t, t.TempDir(), "3.0.0", "", code)},
+	} {
+		report := swapInBackground(context.Background(), t, h, name, SwapOptions{Dir: dirs[0], Watch: 24 * time.Hour})
+		until(t, "the next version serves", func() bool { return status(h, name).Version == "2.0.0" })
+		if err := h.AcceptSwap(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+		if r := <-report; r.Outcome != SwapDone || !strings.Contains(r.Reason, "accepted") {
+			t.Errorf("%+v", r)
+		}
+		if r, err := h.SwapPlugin(t.Context(), name, SwapOptions{Dir: dirs[1], Watch: -1}); err != nil || r.Outcome != SwapDone {
+			t.Errorf("%+v %v", r, err)
+		}
+	}
+}
+
 // Who leaves before the switch changes nothing.
 func TestSwapIsGivenUpBeforeTheSwitch(t *testing.T) {
 	f, h := openStateful(t)

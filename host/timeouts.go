@@ -19,6 +19,8 @@ const (
 	// at once, and the rest may be there for days.
 	minStayPoll = 5 * time.Second
 	maxStayPoll = time.Minute
+	// acceptTimeout is how long whoever accepts a swap waits for who watches it.
+	acceptTimeout = time.Second
 	// readyTimeout bounds a readiness check.
 	readyTimeout = 5 * time.Second
 	// listTimeout bounds the first question to a language table.

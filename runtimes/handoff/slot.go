@@ -19,6 +19,7 @@ type Slot[T any] struct {
 	swapping chan struct{} // holds a token during a swap
 	settle   sync.Once
 	settled  chan struct{} // closed when no swap is watched or begins any more
+	accepted chan struct{} // taken by who watches a swap
 
 	mu       sync.Mutex
 	number   int
@@ -105,7 +106,7 @@ func (g *generation[T]) idle(ctx context.Context, counts ...*atomic.Int64) error
 // the slot.
 func New[T any](first T, dispose func(context.Context, T) error) *Slot[T] {
 	s := &Slot[T]{
-		dispose: dispose, number: 1, swapping: make(chan struct{}, 1), settled: make(chan struct{}),
+		dispose: dispose, number: 1, swapping: make(chan struct{}, 1), settled: make(chan struct{}), accepted: make(chan struct{}),
 		retiring: make(map[*generation[T]]struct{}),
 	}
 	s.life, s.hurry = context.WithCancel(context.Background())

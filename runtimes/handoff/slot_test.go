@@ -162,6 +162,40 @@ func TestWatchOutlivesTheCaller(t *testing.T) {
 	})
 }
 
+func TestAcceptEndsTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(&thing{}, end)
+		brief := func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return s.Accept(ctx)
+		}
+		if brief() {
+			t.Error("a swap that is none was accepted")
+		}
+		for range 2 { // what was accepted says nothing about the next
+			v := &thing{}
+			reported := make(chan Report)
+			began := time.Now()
+			go func() {
+				r, err := s.Swap(t.Context(), Swap[*thing]{Next: next(v), Watch: time.Hour, Failing: func(*thing) error { return nil }})
+				if err != nil {
+					t.Error(err)
+				}
+				reported <- r
+			}()
+			time.Sleep(time.Minute)
+			if !brief() {
+				t.Error("nobody watches")
+			}
+			if r := <-reported; r.Outcome != Switched || r.Reason != "the watch was cut short: accepted" || time.Since(began) > 2*time.Minute {
+				t.Errorf("%+v after %v", r, time.Since(began))
+			}
+		}
+		mustClose(t, s)
+	})
+}
+
 // What closes neither waits for the end of a watch nor for calls that go on.
 func TestSettleCutsASwapShort(t *testing.T) {
 	for name, w := range map[string]Swap[*thing]{

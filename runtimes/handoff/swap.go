@@ -59,8 +59,8 @@ type Report struct {
 // Swap replaces the generation in service and reports what became of it. An
 // error means that there was no attempt: ErrSwapping or ErrClosed. When ctx ends
 // before the switch nothing changes. After the switch ctx counts no more: whoever
-// asked may have gone, and the next generation is watched all the same. Only Settle
-// cuts the watch short, and the generation stays then.
+// asked may have gone, and the next generation is watched all the same. Only Accept and
+// Settle cut the watch short, and the generation stays then.
 func (s *Slot[T]) Swap(ctx context.Context, w Swap[T]) (Report, error) {
 	select {
 	case s.swapping <- struct{}{}:
@@ -90,18 +90,28 @@ func (s *Slot[T]) Swap(ctx context.Context, w Swap[T]) (Report, error) {
 	s.current.Store(next)
 	r.Outcome = Switched
 	leaving := old
-	switch cut, err := w.watch(s.settled, v); {
-	case err != nil:
+	cut, err := s.watch(w, v)
+	if err != nil {
 		s.current.Store(old)
-		r.Outcome, r.Reason, leaving = RolledBack, err.Error(), next
-	case cut:
-		r.Reason = "the watch was cut short: closing"
+		r.Outcome, leaving, cut = RolledBack, next, err.Error()
 	}
+	r.Reason = cut
 	left := time.Now()
 	s.retire(leaving)
 	r.Drain = w.drain(s.settled, leaving, left)
 	r.Left = leaving.use()
 	return r, nil
+}
+
+// Accept ends the watch of a swap under way: the generation that is watched stays. It
+// waits for one until ctx ends, and reports whether there was one.
+func (s *Slot[T]) Accept(ctx context.Context) bool {
+	select {
+	case s.accepted <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Settle has what is in service stay: a swap under way is watched and drained no
@@ -117,11 +127,11 @@ func (s *Slot[T]) isSettled() bool {
 	}
 }
 
-// watch returns why the generation that was put in service must leave again, or
-// that it was cut short.
-func (w *Swap[T]) watch(cut <-chan struct{}, v T) (bool, error) {
+// watch returns why the generation that was put in service must leave again, or why it
+// is watched no longer.
+func (s *Slot[T]) watch(w Swap[T], v T) (cut string, err error) {
 	if w.Watch <= 0 || w.Failing == nil {
-		return false, nil
+		return "", nil
 	}
 	every := w.Every
 	if every <= 0 {
@@ -133,14 +143,16 @@ func (w *Swap[T]) watch(cut <-chan struct{}, v T) (bool, error) {
 	defer tick.Stop()
 	for {
 		if err := w.Failing(v); err != nil {
-			return false, fmt.Errorf("failed while it was watched: %w", err)
+			return "", fmt.Errorf("failed while it was watched: %w", err)
 		}
 		select {
 		case <-tick.C:
 		case <-over.C:
-			return false, nil
-		case <-cut:
-			return true, nil
+			return "", nil
+		case <-s.accepted:
+			return "the watch was cut short: accepted", nil
+		case <-s.settled:
+			return "the watch was cut short: closing", nil
 		}
 	}
 }

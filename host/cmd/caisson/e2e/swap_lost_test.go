@@ -70,9 +70,19 @@ func TestSwapWithoutItsOperator(t *testing.T) {
 		t.Errorf("the log says nothing of it: %s", log)
 	}
 
+	c = s.askToSwap(t, "small", smallPolicy(t, t.TempDir(), "2.5.0", ""), 3600_000)
+	s.eventually(t, "a good version serves", func() bool { return strings.Contains(inspect(), "from 1.0.0 to 2.5.0, under way") })
+	if r := p.run(t, "", append(p.flags("plugin", "accept"), "small")...); r.code != 0 || r.stdout != "small 2.5.0 is ready\n" {
+		t.Errorf("accept: %+v", r)
+	}
+	s.eventually(t, "it stays", func() bool { return strings.Contains(inspect(), "switched: the watch was cut short: accepted") })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+
 	c = s.askToSwap(t, "small", smallPolicy(t, t.TempDir(), "3.0.0", ""), 3600_000)
 	defer c.Close()
-	s.eventually(t, "another version serves", func() bool { return strings.Contains(inspect(), "from 1.0.0 to 3.0.0, under way") })
+	s.eventually(t, "another version serves", func() bool { return strings.Contains(inspect(), "from 2.5.0 to 3.0.0, under way") })
 	s.signal(t, syscall.SIGTERM)
 	<-s.exited
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(s.stderr.String(), "the watch was cut short") {

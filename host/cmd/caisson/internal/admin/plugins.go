@@ -20,6 +20,7 @@ type PluginOperator interface {
 	PluginDetail(name string) (host.PluginDetail, error)
 	PluginLog(name string) ([]string, error)
 	SwapPlugin(ctx context.Context, name string, o host.SwapOptions) (host.SwapReport, error)
+	AcceptSwap(ctx context.Context, name string) error
 	ResetPlugin(name string) error
 	// Reload reads the configuration again and returns what changed.
 	Reload(ctx context.Context) ([]string, error)
@@ -86,6 +87,9 @@ func pluginRoutes(mux *http.ServeMux, p PluginOperator) {
 	mux.HandleFunc("POST /plugins/{name}/reset", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, p.ResetPlugin(r.PathValue("name")))
 	})
+	mux.HandleFunc("POST /plugins/{name}/accept", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, struct{}{}, p.AcceptSwap(r.Context(), r.PathValue("name")))
+	})
 	mux.HandleFunc("POST /plugins/{name}/swap", func(w http.ResponseWriter, r *http.Request) {
 		var q swapRequest
 		err := decode(http.MaxBytesReader(w, r.Body, maxBody), &q)
@@ -150,6 +154,11 @@ func (c *Client) SwapPlugin(ctx context.Context, name string, o host.SwapOptions
 		q.WatchMS = &ms
 	}
 	return out, c.do(ctx, http.MethodPost, "/plugins/"+url.PathEscape(name)+"/swap", q, &out)
+}
+
+// AcceptSwap is host.Host.AcceptSwap.
+func (c *Client) AcceptSwap(ctx context.Context, name string) error {
+	return c.do(ctx, http.MethodPost, "/plugins/"+url.PathEscape(name)+"/accept", nil, nil)
 }
 
 // ResetPlugin is host.Host.ResetPlugin.

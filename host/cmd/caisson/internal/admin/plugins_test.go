@@ -42,6 +42,13 @@ func (o *operated) SwapPlugin(_ context.Context, name string, s host.SwapOptions
 	return host.SwapReport{Plugin: name, Outcome: host.SwapRolledBack, Reason: "it fell", Prepare: time.Second}, nil
 }
 
+func (o *operated) AcceptSwap(_ context.Context, name string) error {
+	if name == "absent" {
+		return errAbsent
+	}
+	return nil
+}
+
 func (o *operated) ResetPlugin(name string) error {
 	o.reset = name
 	return nil
@@ -70,6 +77,12 @@ func TestPluginsOverTheSocket(t *testing.T) {
 	}
 	if lines, err := c.PluginLog(t.Context(), "wasm"); err != nil || lines == nil {
 		t.Errorf("%q %v", lines, err)
+	}
+	if err := c.AcceptSwap(t.Context(), "wasm"); err != nil {
+		t.Error(err)
+	}
+	if err := c.AcceptSwap(t.Context(), "absent"); err == nil || err.Error() != errAbsent.Error() {
+		t.Error(err)
 	}
 	if err := c.ResetPlugin(t.Context(), "a b/c"); err != nil || h.reset != "a b/c" {
 		t.Errorf("%q %v", h.reset, err)

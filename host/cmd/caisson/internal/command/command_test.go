@@ -84,6 +84,7 @@ func TestHelp(t *testing.T) {
 		{"plugin", "inspect"},
 		{"plugin", "logs"},
 		{"plugin", "swap"},
+		{"plugin", "accept"},
 		{"plugin", "reset"},
 		{"plugin", "new"},
 		{"plugin", "lint"},

@@ -19,7 +19,7 @@ func (a *app) pluginCommand() *cli.Command {
 		Usage: "look at plugins, check and install them, and operate those of a running server",
 		Commands: []*cli.Command{
 			a.pluginListCommand(), a.pluginInspectCommand(), a.pluginLogsCommand(),
-			a.pluginSwapCommand(), a.pluginResetCommand(),
+			a.pluginSwapCommand(), a.pluginAcceptCommand(), a.pluginResetCommand(),
 			a.pluginNewCommand(), a.pluginLintCommand(), a.pluginVerifyCommand(), a.pluginInstallCommand(), a.conformCommand(),
 		},
 		Action: func(_ context.Context, cmd *cli.Command) error { return groupAction(cmd) },

@@ -68,9 +68,13 @@ func (o *operable) PluginDetail(name string) (host.PluginDetail, error) {
 // absentPlugin is an error as hosts say it.
 type absentPlugin string
 
-func (n absentPlugin) Error() string         { return fmt.Sprintf("no plugin is called %q", string(n)) }
-func (absentPlugin) Is(target error) bool    { return target == host.ErrNoPlugin }
+func (n absentPlugin) Error() string      { return fmt.Sprintf("no plugin is called %q", string(n)) }
+func (absentPlugin) Is(target error) bool { return target == host.ErrNoPlugin }
+
+func (o *operable) AcceptSwap(context.Context, string) error { return nil }
+
 func (o *operable) ResetPlugin(string) error { return nil }
+
 func (o *operable) PluginLog(name string) ([]string, error) {
 	if name != "wasm" {
 		return nil, absentPlugin(name)
@@ -168,6 +172,8 @@ func TestPluginForms(t *testing.T) {
 		{name: "logs", running: running, args: []string{"logs", "wasm"}},
 		{name: "logs-absent", running: running, code: exitFailure, args: []string{"logs", "absent"}},
 		{name: "logs-no-server", code: exitFailure, args: []string{"logs", "wasm"}},
+		{name: "accept", running: running, args: []string{"accept", "limits"}},
+		{name: "accept-no-server", code: exitFailure, args: []string{"accept", "limits"}},
 		{name: "reset", running: running, args: []string{"reset", "wasm"}},
 		{name: "reset-no-server", code: exitFailure, args: []string{"reset", "wasm"}},
 		{name: "swap", running: running, args: []string{"swap", "limits", src("good")}, outcome: host.SwapDone},
@@ -322,7 +328,7 @@ func TestOddArguments(t *testing.T) {
 	long := strings.Repeat("n", 300)
 	odd := map[string]string{"empty": "", "parent": "..", "path": "a/b", "long": long, "newline": "a\nb", "colour": "\x1b[31m", "not text": "\xff"}
 	commands := map[string][]string{ // what is odd is at NAME or DIR
-		"inspect NAME": {"inspect", "NAME"}, "logs NAME": {"logs", "NAME"}, "reset NAME": {"reset", "NAME"},
+		"inspect NAME": {"inspect", "NAME"}, "logs NAME": {"logs", "NAME"}, "reset NAME": {"reset", "NAME"}, "accept NAME": {"accept", "NAME"},
 		"swap NAME": {"swap", "NAME", good}, "swap DIR": {"swap", "good", "DIR"}, "new NAME": {"new", "policy", "NAME"},
 		"new --dir":      {"new", "policy", "good", "--sdk", sdk, "--dir=DIR"},
 		"list --plugins": {"list", "--plugins=FLAG"}, "list --data": {"list", "--data=FLAG"}, "list --config": {"list", "--config=FLAG"},

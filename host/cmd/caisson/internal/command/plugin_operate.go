@@ -22,7 +22,8 @@ func (a *app) pluginSwapCommand() *cli.Command {
 			"looked at beside the version that serves; then requests go to it, and for the\n" +
 			"time of --watch it is sent back when it crashes or fails most of what it is\n" +
 			"asked, also when this command has gone: \"plugin inspect\" tells how the last swap\n" +
-			"ended. It serves until the server stops: to keep it, install it.\n" +
+			"ended, and \"plugin accept\" ends its watch. It serves until the server stops: to\n" +
+			"keep it, install it.\n" +
 			"Exits with 1 when the version before still serves, or serves again.",
 		Flags: commonFlags(
 			&cli.BoolFlag{Name: "probe", Usage: "refuse a backend with which a configured sandbox could not be made"},
@@ -123,15 +124,29 @@ func (a *app) reloadCommand() *cli.Command {
 	}
 }
 
-func (a *app) pluginResetCommand() *cli.Command {
+func (a *app) pluginAcceptCommand() *cli.Command {
 	return &cli.Command{
-		Name: "reset", Usage: "let a plugin out of quarantine, and start it now", ArgsUsage: "NAME",
-		Flags:  commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
-		Action: a.pluginReset,
+		Name: "accept", Usage: "end the watch of a swap: the version that is watched stays", ArgsUsage: "NAME",
+		Description: "Nothing else can be swapped or reloaded while a version is watched.",
+		Flags:       commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			return a.pluginAct(ctx, cmd, (*admin.Client).AcceptSwap)
+		},
 	}
 }
 
-func (a *app) pluginReset(ctx context.Context, cmd *cli.Command) error {
+func (a *app) pluginResetCommand() *cli.Command {
+	return &cli.Command{
+		Name: "reset", Usage: "let a plugin out of quarantine, and start it now", ArgsUsage: "NAME",
+		Flags: commonFlags(&cli.BoolFlag{Name: "json", Usage: "print JSON"}),
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			return a.pluginAct(ctx, cmd, (*admin.Client).ResetPlugin)
+		},
+	}
+}
+
+// pluginAct does something to one plugin and tells how it is then.
+func (a *app) pluginAct(ctx context.Context, cmd *cli.Command, act func(*admin.Client, context.Context, string) error) error {
 	if err := exactArgs(cmd, "NAME"); err != nil {
 		return err
 	}
@@ -141,7 +156,7 @@ func (a *app) pluginReset(ctx context.Context, cmd *cli.Command) error {
 	}
 	var d host.PluginDetail
 	err = a.withServer(cmd, func(c *admin.Client) (err error) {
-		if err = c.ResetPlugin(ctx, name); err == nil {
+		if err = act(c, ctx, name); err == nil {
 			d, err = c.Plugin(ctx, name)
 		}
 		return err
