@@ -14,7 +14,7 @@ import (
 const maxLine = 16 << 20
 
 // Stdio answers one client over a pair of streams until in ends, which is success, or
-// ctx does. What tools ask for goes to the server that c calls, with its credential.
+// ctx does. A line that is no message, or too long, is answered with an error of JSON-RPC. What tools ask for goes to the server that c calls, with its credential.
 // fault is told what the client must not see.
 func Stdio(ctx context.Context, c *client.Client, version string, in io.ReadCloser, out io.WriteCloser, fault func(tool string, err error)) error {
 	t := &tools{output: defaultOutput, fault: fault}
@@ -22,7 +22,8 @@ func Stdio(ctx context.Context, c *client.Client, version string, in io.ReadClos
 		ctx, cancel := context.WithCancel(ctx)
 		return c, ctx, cancel, nil
 	}
-	err := newServer(t, version, nil, nil).Run(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxLine})
+	answers := &whole{WriteCloser: out}
+	err := newServer(t, version, nil, nil).Run(ctx, &sdk.IOTransport{Reader: newLines(in, answers, maxLine), Writer: answers, MaxLineLength: -1})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		return fmt.Errorf("mcp: %w", err)
 	}

@@ -88,7 +88,17 @@ func TestRemote(t *testing.T) {
 		t.Errorf("without a key: %+v", r)
 	}
 
-	// The protocol over standard streams.
+	// The protocol over standard streams, which lines that are no messages do not end.
+	input := strings.Join([]string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{bad json`, `[]`, `{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + strings.Repeat("x", 17<<20) + `"}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"ping"}`, "",
+	}, "\n")
+	r = p.run(t, input, "mcp", url)
+	if r.code != 0 || strings.Count(r.stdout, `"id":null,"error":{"code":-32700`) != 2 || strings.Count(r.stdout, `"code":-32600`) != 1 || !strings.Contains(r.stdout, `"id":3,"result"`) {
+		t.Errorf("lines that are no messages: %+v", r)
+	}
 	cmd := p.command(t.Context(), "mcp", url)
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
 	if err != nil {

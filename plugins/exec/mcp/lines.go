@@ -1,0 +1,155 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// firstWithoutBatches is the first version of the protocol that has no batches.
+const firstWithoutBatches = "2025-06-18"
+
+// lines hands on the messages of a client, one a line, and answers itself what is none:
+// the SDK's reader ends the connection at the first line that it does not understand
+// (github.com/modelcontextprotocol/go-sdk/issues/1209).
+type lines struct {
+	in    *bufio.Reader
+	close func() error
+	// answers goes to the client.
+	answers io.Writer
+	most    int // bytes of one line
+
+	asked string // the version of the protocol that the client asked for
+	rest  []byte // of the line that is being handed on
+}
+
+func newLines(in io.ReadCloser, answers io.Writer, most int) *lines {
+	return &lines{in: bufio.NewReader(in), close: in.Close, answers: answers, most: most}
+}
+
+func (l *lines) Close() error { return l.close() }
+
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		line, err := l.next()
+		if err != nil {
+			return 0, err
+		}
+		if wrong := l.wrong(line); wrong != nil {
+			if _, err := l.answers.Write(append(wrong, '\n')); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		l.rest = append(line, '\n')
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// next returns the next line that is not empty, without what is around it. Of one that is
+// too long it returns nothing but the first bytes, one more than there may be.
+func (l *lines) next() ([]byte, error) {
+	for {
+		var line []byte
+		part, err := l.in.ReadSlice('\n')
+		for errors.Is(err, bufio.ErrBufferFull) {
+			line = append(line, part[:min(len(part), l.most+1-len(line))]...)
+			part, err = l.in.ReadSlice('\n')
+		}
+		part = bytes.TrimSuffix(part, []byte("\n"))
+		if line = append(line, part[:min(len(part), l.most+1-len(line))]...); len(line) <= l.most {
+			line = bytes.TrimSpace(line)
+		}
+		if len(line) > 0 {
+			return line, nil // what comes of err is seen next time
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// wrong is the answer to what is no message, or nil.
+func (l *lines) wrong(line []byte) []byte {
+	switch {
+	case len(line) > l.most:
+		return complaint(jsonrpc.CodeParseError, fmt.Sprintf("the message has more than %d bytes", l.most), nil)
+	case !json.Valid(line):
+		return complaint(jsonrpc.CodeParseError, "the line is not valid JSON", nil)
+	case line[0] == '[':
+		return l.wrongBatch(line)
+	}
+	m, err := jsonrpc.DecodeMessage(line)
+	if err != nil {
+		var of struct{ ID json.RawMessage }
+		_ = json.Unmarshal(line, &of)
+		return complaint(jsonrpc.CodeInvalidRequest, "the line is no JSON-RPC message", of.ID)
+	}
+	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "initialize" {
+		var params struct {
+			ProtocolVersion string `json:"protocolVersion"`
+		}
+		_ = json.Unmarshal(r.Params, &params)
+		l.asked = params.ProtocolVersion
+	}
+	return nil
+}
+
+func (l *lines) wrongBatch(line []byte) []byte {
+	if l.asked >= firstWithoutBatches {
+		return complaint(jsonrpc.CodeInvalidRequest, "there are no batches in this version of the protocol", nil)
+	}
+	var each []json.RawMessage
+	err := json.Unmarshal(line, &each)
+	seen := make(map[jsonrpc.ID]bool, len(each))
+	for _, raw := range each {
+		m, e := jsonrpc.DecodeMessage(raw)
+		if r, ok := m.(*jsonrpc.Request); ok && e == nil && seen[r.ID] {
+			e = errors.New("two requests of one id")
+		} else if ok {
+			seen[r.ID] = r.ID.IsValid()
+		}
+		err = errors.Join(err, e)
+	}
+	if err != nil || len(each) == 0 {
+		return complaint(jsonrpc.CodeInvalidRequest, "the line is no batch of JSON-RPC messages", nil)
+	}
+	return nil
+}
+
+// complaint is an error as JSON-RPC has it. An id that can be none becomes null.
+func complaint(code int, message string, id json.RawMessage) []byte {
+	if len(id) == 0 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
+		id = json.RawMessage("null")
+	}
+	type fault struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	b, _ := json.Marshal(struct { // it has nothing that cannot be written
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   fault           `json:"error"`
+	}{"2.0", id, fault{code, message}})
+	return b
+}
+
+// whole writes what one call of Write has in one piece.
+type whole struct {
+	mu sync.Mutex
+	io.WriteCloser
+}
+
+func (w *whole) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.WriteCloser.Write(p)
+}
