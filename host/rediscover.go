@@ -9,7 +9,8 @@ import (
 // Rediscover looks again at what is installed, and swaps every plugin in use of which
 // another version was installed than the one that serves, as SwapPlugin does. A version
 // that SwapPlugin put in use from elsewhere stays until then, and one that was sent back
-// is not tried again, since the next time nobody might ask it while it is watched. It
+// is not tried again, since the next time nobody might ask it while it is watched. What
+// is installed and cannot be used is refused. It
 // returns the reports, and joins what could not be tried into the error.
 func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, error) {
 	ctx, done, err := h.change(ctx)
@@ -23,7 +24,14 @@ func (h *Host) Rediscover(ctx context.Context, o SwapOptions) ([]SwapReport, err
 	}
 	var reports []SwapReport
 	var errs []error
-	for _, f := range h.registry.merge(fresh) {
+	changed, broken := h.registry.merge(fresh)
+	for _, f := range broken {
+		if now, _, err := h.inUse(f.status.Name); err == nil {
+			h.log.Warn("what is installed cannot be used, and the version before serves on", "plugin", f.status.Name, "cause", f.status.Cause)
+			reports = append(reports, SwapReport{Plugin: f.status.Name, Outcome: SwapRefused, Reason: f.status.Cause, From: versionOf(now)})
+		}
+	}
+	for _, f := range changed {
 		now, _, err := h.inUse(f.m.Name)
 		if err != nil {
 			h.registry.take(f)

@@ -81,9 +81,9 @@ func (r *registry) wasSentBack(f found) bool {
 
 // merge takes in what was found later. It returns the usable plugins that are of
 // another version than what their name stands for, and leaves those to the caller, who
-// takes them. A version that was swapped in from elsewhere stays while what is installed
-// is what it was.
-func (r *registry) merge(later *registry) (changed []found) {
+// takes them; and those that cannot be used any more. A version that was swapped in from
+// elsewhere stays while what is installed is what it was.
+func (r *registry) merge(later *registry) (changed, broken []found) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range later.order {
@@ -97,7 +97,9 @@ func (r *registry) merge(later *registry) (changed []found) {
 			case now.status.Dir == f.status.Dir, r.installed[f.status.Name] != is:
 				changed = append(changed, f)
 			}
+		case known && f.status.State == PluginSkipped:
 		case known: // what serves is better than what is broken now
+			broken = append(broken, f)
 		default:
 			r.order = slices.DeleteFunc(r.order, func(o found) bool { return o.status.Dir == f.status.Dir })
 			r.order = append(r.order, f)
@@ -112,7 +114,7 @@ func (r *registry) merge(later *registry) (changed []found) {
 			}
 		}
 	}
-	return changed
+	return changed, broken
 }
 
 // plugin returns a usable plugin of a kind, or an error that says what to do.

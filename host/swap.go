@@ -10,6 +10,7 @@ import (
 	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/manifest"
 	"github.com/caisson-run/caisson/runtimes/handoff"
+	"github.com/hashicorp/go-hclog"
 )
 
 // Outcome of a swap.
@@ -132,7 +133,11 @@ func (h *Host) swapPlugin(ctx context.Context, name string, o SwapOptions) (Swap
 		h.registry.replace(next)
 	}
 	h.swaps.note(report)
-	h.log.Info("plugin swap", "plugin", name, "outcome", report.Outcome, "reason", report.Reason,
+	level := hclog.Info
+	if report.Outcome != SwapDone {
+		level = hclog.Warn
+	}
+	h.log.Log(level, "plugin swap", "plugin", name, "outcome", report.Outcome, "reason", report.Reason,
 		"from", report.From.Version, "to", report.To.Version, "drain", report.Drain)
 	h.Telemetry().Swapped(telemetry.Event{
 		Plugin: name, From: report.From.Version, To: report.To.Version, Outcome: string(report.Outcome), Cause: report.Reason,

@@ -34,6 +34,9 @@ func (d *Deployment) Reload(ctx context.Context, file config.File, blank bool) (
 	var changes []string
 	for _, r := range reports {
 		s := fmt.Sprintf("plugin %s: %s to %s, %s", r.Plugin, r.From.Version, r.To.Version, r.Outcome)
+		if r.To.Version == "" {
+			s = fmt.Sprintf("plugin %s: %s stays, what is installed cannot be used", r.Plugin, r.From.Version)
+		}
 		if r.Reason != "" {
 			s += ": " + r.Reason
 		}
