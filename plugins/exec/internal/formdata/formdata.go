@@ -37,8 +37,9 @@ type Part struct {
 
 // Reader reads parts in order. It is not safe for concurrent use.
 type Reader struct {
-	parts *multipart.Reader
-	body  *watched
+	parts   *multipart.Reader
+	body    *watched
+	headers *headers
 }
 
 // Open returns a Reader of body, or ErrNotFormData.
@@ -49,7 +50,8 @@ func Open(contentType string, body io.Reader) (*Reader, error) {
 		return nil, ErrNotFormData
 	}
 	w := &watched{r: body, last: []byte("--" + params["boundary"] + "--")}
-	return &Reader{parts: multipart.NewReader(w, params["boundary"]), body: w}, nil
+	h := &headers{r: w, boundary: []byte("--" + params["boundary"])}
+	return &Reader{parts: multipart.NewReader(h, params["boundary"]), body: w, headers: h}, nil
 }
 
 // Next skips what is left of the part before and returns the next one, or io.EOF
@@ -66,6 +68,7 @@ func (r *Reader) Next() (*Part, error) {
 	}
 	part := &Part{Body: content{p, r.body}}
 	part.Name, part.FileName, part.File, err = disposition(p.Header.Get("Content-Disposition"))
+	r.headers.restore(&part.Name, &part.FileName)
 	return part, err
 }
 

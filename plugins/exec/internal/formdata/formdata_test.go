@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/textproto"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -43,6 +44,48 @@ func TestFileNamesSurvive(t *testing.T) {
 		p, err := r.Next()
 		if err != nil || !p.File || p.Name != "file" || p.FileName != tt.want {
 			t.Errorf("%s: %+v, %v; want the name %q", tt.disposition, p, err, tt.want)
+		}
+	}
+}
+
+// A name with control characters is the file's fault, not the form's: it comes as it was
+// sent, and so do the other parts, whatever they hold.
+func TestControlCharacters(t *testing.T) {
+	content := "\x00\x1b\x7f\xff\n--BB\n\x00\r\n\r\n--BBB\r\n\x1b: \x00\n"
+	for name, whole := range map[string]string{
+		"": body(
+			file("form-data; name=\"file\"; filename=\"a\x00b\x1b\x7f\"\r\nContent-Type: text/plain", content),
+			file(`form-data; name="file"; filename="ok"`, content),
+			file("form-data; name=\"f\x01\"; filename=\"\x02\"", content),
+		),
+		"with a preamble": "\x00 to whom it may concern\r\n" + body(
+			file("form-data; name=\"file\"; filename=\"a\x00b\x1b\x7f\"", content),
+			file(`form-data; name="file"; filename="ok"`, content),
+			"X: \x03\r\n"+file("form-data; name=\"f\x01\"; filename=\"\x02\"", content),
+		),
+	} {
+		for _, r := range []io.Reader{strings.NewReader(whole), iotest.OneByteReader(strings.NewReader(whole))} {
+			m, err := Open(contentType, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for {
+				p, err := m.Next()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				names = append(names, p.FileName)
+				if got, err := io.ReadAll(p.Body); err != nil || string(got) != content {
+					t.Errorf("%s: %q holds %q, %v", name, p.FileName, got, err)
+				}
+			}
+			if len(names) != 3 || names[0] != "a\x00b\x1b\x7f" || names[1] != "ok" || !strings.ContainsAny(names[2], "\x01\x02\x03") {
+				t.Errorf("%s: names %q", name, names)
+			}
 		}
 	}
 }
@@ -154,11 +197,38 @@ func FuzzDisposition(f *testing.F) {
 	})
 }
 
+// contents reads a form that has nothing to be replaced.
+func contents(r *multipart.Reader) (out []string, err error) {
+	for {
+		p, err := r.NextRawPart()
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(p)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p.Header.Get("Content-Disposition"), string(b))
+	}
+}
+
 // What our writer writes, our reader reads; anything else is an error, not a panic.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(body(file(`form-data; name="file"; filename="a"`, "x"))), "content")
 	f.Fuzz(func(t *testing.T, raw []byte, content string) {
 		_ = drain(bytes.NewReader(raw))
+		if want, err := contents(multipart.NewReader(bytes.NewReader(raw), "BB")); err == nil {
+			m, err := Open(contentType, bytes.NewReader(raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := contents(m.parts); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q holds %q, %v; want %q", raw, got, err, want)
+			}
+		}
 
 		var b bytes.Buffer
 		w := multipart.NewWriter(&b)
