@@ -9,9 +9,9 @@ import (
 const (
 	// keptLogPoll is how often what a kept process logs is looked at.
 	keptLogPoll = 50 * time.Millisecond
-	// keptLogSize is where its log is emptied, once it was read.
+	// keptLogSize is how much of its log is kept after it was read.
 	keptLogSize = 1 << 20
-	// keptLogTail is how much of what it logged without a host is read afterwards.
+	// keptLogTail is how much of what it logged without a host is read afterwards. It stays.
 	keptLogTail = 64 << 10
 )
 
@@ -20,7 +20,8 @@ const (
 type keptLog struct {
 	path string
 	file *os.File // appended to by the process
-	at   int64
+	at   int64    // what is before was read
+	free int64    // what is before is not stored any more
 }
 
 func openKeptLog(path string) (*keptLog, error) {
@@ -53,18 +54,24 @@ func (l *keptLog) follow(dead <-chan struct{}, to io.WriteCloser) {
 	}
 }
 
-// read passes on what came since the last time, and empties the file when it is
-// large.
+// read passes on what came since the last time, and gives back the room of what was
+// read when it is much.
 func (l *keptLog) read(to io.Writer) {
 	info, err := l.file.Stat()
 	if err != nil {
 		return
 	}
 	if info.Size() < l.at { // the process emptied it
-		l.at = 0
+		l.at, l.free = 0, 0
 	}
 	n, _ := io.Copy(to, io.NewSectionReader(l.file, l.at, info.Size()-l.at))
-	if l.at += n; l.at >= keptLogSize && l.file.Truncate(0) == nil {
-		l.at = 0
+	if l.at += n; l.at-l.free < keptLogSize {
+		return
+	}
+	switch {
+	case punch(l.file, l.at-keptLogTail) == nil:
+		l.free = l.at - keptLogTail
+	case l.file.Truncate(0) == nil: // what was written meanwhile is lost
+		l.at, l.free = 0, 0
 	}
 }

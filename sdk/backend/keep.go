@@ -79,7 +79,7 @@ func (a *attendance) stopUnattended(ctx context.Context, limit time.Duration, lo
 
 // boundLog empties a log that grows while nobody reads it. Pipes are left alone.
 func boundLog(f *os.File) {
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > unattendedLog {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && occupied(info) > unattendedLog {
 		_ = f.Truncate(0)
 	}
 }
