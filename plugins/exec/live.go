@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/events"
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -152,14 +152,7 @@ func (o *output) write(p []byte) []byte {
 func (o *output) text(truncated bool) string {
 	b := o.kept
 	if truncated {
-		for cut := 1; cut < utf8.UTFMax && cut <= len(b); cut++ {
-			if c := b[len(b)-cut]; utf8.RuneStart(c) {
-				if !utf8.FullRune(b[len(b)-cut:]) {
-					b = b[:len(b)-cut]
-				}
-				break
-			}
-		}
+		b = runes.Whole(b)
 	}
 	return strings.ToValidUTF8(string(b), "\ufffd")
 }

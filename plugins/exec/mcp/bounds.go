@@ -3,6 +3,8 @@ package mcp
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 )
 
 // abridged brings a text within a number of bytes: its beginning and its end stay, since
@@ -11,21 +13,8 @@ func abridged(s string, limit int) (string, bool) {
 	if len(s) <= limit {
 		return s, false
 	}
-	head, tail := cutAfter(s[:limit*3/4]), cutBefore(s[len(s)-limit/4:])
+	head, tail := runes.Cut(s, limit*3/4), cutBefore(s[len(s)-limit/4:])
 	return fmt.Sprintf("%s\n[%d bytes left out]\n%s", head, len(s)-len(head)-len(tail), tail), true
-}
-
-// cutAfter drops a character that is not there as a whole from the end of a piece.
-func cutAfter(s string) string {
-	for i := 1; i <= min(utf8.UTFMax, len(s)); i++ {
-		if b := s[len(s)-i]; utf8.RuneStart(b) {
-			if !utf8.FullRuneInString(s[len(s)-i:]) {
-				return s[:len(s)-i]
-			}
-			return s
-		}
-	}
-	return s
 }
 
 // cutBefore drops what is left of a character from the beginning of a piece.

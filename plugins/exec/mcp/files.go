@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 	"github.com/caisson-run/caisson/sdk/client"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -118,7 +119,7 @@ func (t *tools) readFile(ctx context.Context, c *client.Client, _ *sdk.CallToolR
 		out.Image = true
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{Data: b, MIMEType: out.Type}}}, out, nil
 	}
-	if s := cutAfter(string(b)); utf8.ValidString(s) && (len(s) > 0 || len(b) == 0) {
+	if s := runes.Whole(string(b)); utf8.ValidString(s) && (len(s) > 0 || len(b) == 0) {
 		out.Text, b = s, b[:len(s)]
 	} else {
 		out.Base64 = base64.StdEncoding.EncodeToString(b)

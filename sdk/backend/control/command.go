@@ -64,14 +64,14 @@ func DialCommand(ctx context.Context, path string, args []string, stdout, stderr
 			return Reply{}, fmt.Errorf("the run's control channel: %w", err)
 		}
 		defer conn.Close()
-		return Exchange(ctx, conn, name, input)
+		return exchange(ctx, conn, name, input)
 	}, stdout, stderr)
 }
 
-// Exchange makes one call over a connection that nobody else uses and waits for its
+// exchange makes one call over a connection that nobody else uses and waits for its
 // answer. When ctx ends the connection is closed.
-func Exchange(ctx context.Context, conn io.ReadWriteCloser, name string, input []byte) (Reply, error) {
-	frame, err := AppendCall(nil, Call{ID: "1", Name: name, Input: input})
+func exchange(ctx context.Context, conn io.ReadWriteCloser, name string, input []byte) (Reply, error) {
+	frame, err := appendCall(nil, Call{ID: "1", Name: name, Input: input})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -87,12 +87,12 @@ func Exchange(ctx context.Context, conn io.ReadWriteCloser, name string, input [
 	if err != nil {
 		return Reply{}, fmt.Errorf("the connection ended before the answer: %w", err)
 	}
-	_, reply, err := ParseReply(line)
+	_, reply, err := parseReply(line)
 	return reply, err
 }
 
 // maxReply bounds a frame of ours: an error may be longer in JSON than it is.
-const maxReply = MaxFrame + 8*MaxError
+const maxReply = MaxFrame + 8*maxError
 
 // readLine reads one frame.
 func readLine(r io.Reader) ([]byte, error) {
@@ -104,7 +104,7 @@ func readLine(r io.Reader) ([]byte, error) {
 			return append(line, buf[:at]...), nil
 		}
 		if line = append(line, buf[:n]...); len(line) > maxReply {
-			return nil, ErrFrame
+			return nil, errFrame
 		}
 		if err != nil {
 			return nil, err

@@ -85,7 +85,7 @@ func (c *Conn) complete() {
 	r := c.run
 	line := c.frame
 	c.release()
-	call, err := ParseCall(line)
+	call, err := parseCall(line)
 	if err != nil || c.waiting[call.ID] != nil {
 		c.fail()
 		return
@@ -113,7 +113,7 @@ func (c *Conn) complete() {
 func (c *Conn) returned(id string, n int, reply Reply, settled bool) {
 	var text []byte
 	if settled {
-		text = AppendReply(nil, id, reply)
+		text = appendReply(nil, id, reply)
 	}
 	r := c.run
 	r.mu.Lock()
@@ -125,8 +125,8 @@ func (c *Conn) returned(id string, n int, reply Reply, settled bool) {
 		return
 	}
 	delete(c.waiting, id)
-	if r.kept+len(text) > MaxKept {
-		text = AppendReply(nil, id, Reply{Error: "too many answers wait to be read"})
+	if r.kept+len(text) > maxKept {
+		text = appendReply(nil, id, Reply{Error: "too many answers wait to be read"})
 	}
 	r.kept += len(text)
 	c.out = append(c.out, text...)

@@ -32,7 +32,7 @@
 // Of one run at most MaxOpen calls are open at once, whose inputs take at most MaxHeld
 // bytes, on at most MaxConns connections. Beyond that nothing more is read or accepted
 // until there is room; the file of the WebAssembly sandbox cannot be opened then
-// (EAGAIN). Answers that a program does not fetch are kept up to MaxKept bytes; further
+// (EAGAIN). Answers that a program does not fetch are kept up to 64 MiB; further
 // ones become errors.
 //
 // # Commands

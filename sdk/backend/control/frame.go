@@ -25,16 +25,16 @@ const (
 	// MaxID and MaxName bound the members of a call.
 	MaxID   = 64
 	MaxName = 256
-	// MaxError bounds the text of an error; the rest of a longer one is cut off.
-	MaxError = 64 << 10
+	// maxError bounds the text of an error; the rest of a longer one is cut off.
+	maxError = 64 << 10
 	// MaxOpen is how many calls of a run wait for an answer, on at most MaxConns
 	// connections.
 	MaxOpen  = 100
 	MaxConns = 128
-	// MaxHeld bounds the inputs of a run's open calls together, MaxKept the answers
+	// MaxHeld bounds the inputs of a run's open calls together, maxKept the answers
 	// that its program has not fetched yet.
 	MaxHeld = 32 << 20
-	MaxKept = 64 << 20
+	maxKept = 64 << 20
 )
 
 // Call is a call from the running program to the outside.
@@ -55,11 +55,11 @@ func (c Call) Check() error {
 		n, max int
 	}{{"id", len(c.ID), MaxID}, {"name", len(c.Name), MaxName}} {
 		if m.n == 0 || m.n > m.max {
-			return fmt.Errorf("%w: %s has %d bytes, not 1 to %d", ErrFrame, m.what, m.n, m.max)
+			return fmt.Errorf("%w: %s has %d bytes, not 1 to %d", errFrame, m.what, m.n, m.max)
 		}
 	}
 	if len(c.Input) > MaxValue {
-		return fmt.Errorf("%w: input has more than %d bytes", ErrFrame, MaxValue)
+		return fmt.Errorf("%w: input has more than %d bytes", errFrame, MaxValue)
 	}
 	return nil
 }
@@ -79,19 +79,19 @@ func (r Reply) Bounded() Reply {
 		r.Error = fmt.Sprintf("the result of the call has %d bytes, more than %d", len(r.Result), MaxValue)
 	}
 	if r.Error != "" {
-		return Reply{Error: cut(r.Error, MaxError)}
+		return Reply{Error: cut(r.Error, maxError)}
 	}
 	return r
 }
 
-// ErrFrame says that what a program sent is no frame.
-var ErrFrame = errors.New("not a control frame")
+// errFrame says that what a program sent is no frame.
+var errFrame = errors.New("not a control frame")
 
-// ParseCall reads the frame of a call, without its line feed. ID is the program's own.
-// Errors wrap ErrFrame.
-func ParseCall(line []byte) (Call, error) {
+// parseCall reads the frame of a call, without its line feed. ID is the program's own.
+// Errors wrap errFrame.
+func parseCall(line []byte) (Call, error) {
 	bad := func(format string, args ...any) (Call, error) {
-		return Call{}, fmt.Errorf("%w: %s", ErrFrame, fmt.Sprintf(format, args...))
+		return Call{}, fmt.Errorf("%w: %s", errFrame, fmt.Sprintf(format, args...))
 	}
 	if len(line) >= MaxFrame {
 		return bad("more than %d bytes", MaxFrame)
@@ -123,8 +123,8 @@ func ParseCall(line []byte) (Call, error) {
 	return c, nil
 }
 
-// AppendCall appends the frame of a call, line feed included. Input must be valid JSON.
-func AppendCall(b []byte, c Call) ([]byte, error) {
+// appendCall appends the frame of a call, line feed included. Input must be valid JSON.
+func appendCall(b []byte, c Call) ([]byte, error) {
 	var input bytes.Buffer
 	if err := json.Compact(&input, c.Input); err != nil {
 		return b, fmt.Errorf("input: %w", err)
@@ -138,10 +138,10 @@ func AppendCall(b []byte, c Call) ([]byte, error) {
 	return append(b, "}\n"...), nil
 }
 
-// AppendReply appends the frame of a reply to the call that the program knows as id,
+// appendReply appends the frame of a reply to the call that the program knows as id,
 // line feed included. A result that is no JSON value, or too large a one, becomes an
 // error: the program is told something in any case.
-func AppendReply(b []byte, id string, r Reply) []byte {
+func appendReply(b []byte, id string, r Reply) []byte {
 	b = appendString(append(b, `{"id":`...), id)
 	if r.Error == "" {
 		var result bytes.Buffer
@@ -158,16 +158,16 @@ func AppendReply(b []byte, id string, r Reply) []byte {
 	return append(b, "}\n"...)
 }
 
-// ParseReply reads the frame of a reply, with or without its line feed, and the id it
-// is for. Errors wrap ErrFrame.
-func ParseReply(line []byte) (id string, r Reply, err error) {
+// parseReply reads the frame of a reply, with or without its line feed, and the id it
+// is for. Errors wrap errFrame.
+func parseReply(line []byte) (id string, r Reply, err error) {
 	var f struct {
 		ID     string          `json:"id"`
 		Result json.RawMessage `json:"result"`
 		Error  *string         `json:"error"`
 	}
 	if err := json.Unmarshal(line, &f); err != nil || f.ID == "" || (f.Result == nil) == (f.Error == nil) {
-		return "", Reply{}, fmt.Errorf("%w: no reply", ErrFrame)
+		return "", Reply{}, fmt.Errorf("%w: no reply", errFrame)
 	}
 	if f.Error != nil {
 		return f.ID, Reply{Error: or(*f.Error, "the call failed")}, nil

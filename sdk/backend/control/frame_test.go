@@ -9,11 +9,11 @@ import (
 )
 
 func TestParseCall(t *testing.T) {
-	c, err := ParseCall([]byte(` { "input" : [1, {"a":"ü"}] , "name":"n\u0041" , "id":"x" } `))
+	c, err := parseCall([]byte(` { "input" : [1, {"a":"ü"}] , "name":"n\u0041" , "id":"x" } `))
 	if err != nil || c.ID != "x" || c.Name != "nA" || string(c.Input) != `[1, {"a":"ü"}]` {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, err := ParseCall([]byte(`{"id":"1","name":"n","input":null}`)); err != nil {
+	if _, err := parseCall([]byte(`{"id":"1","name":"n","input":null}`)); err != nil {
 		t.Errorf("null is a value: %v", err)
 	}
 	long := func(n int) string { return strings.Repeat("i", n) }
@@ -26,7 +26,7 @@ func TestParseCall(t *testing.T) {
 		`{"id":"1","name":"n","input":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
 		`{"id":"1","name":"n","input":"` + long(MaxValue) + `"}`,
 	} {
-		if _, err := ParseCall([]byte(bad)); !errors.Is(err, ErrFrame) {
+		if _, err := parseCall([]byte(bad)); !errors.Is(err, errFrame) {
 			t.Errorf("%.100s: %v", bad, err)
 		}
 	}
@@ -42,16 +42,16 @@ func TestReply(t *testing.T) {
 		{Reply{}, `{"id":"\"","error":"the result of the call is no JSON"}`},
 		{Reply{Result: []byte("\"\xff\"")}, `{"id":"\"","error":"the result of the call is no JSON"}`},
 	} {
-		if got := string(AppendReply(nil, `"`, c.reply)); got != c.frame+"\n" {
+		if got := string(appendReply(nil, `"`, c.reply)); got != c.frame+"\n" {
 			t.Errorf("%q, want %q", got, c.frame)
 		}
 	}
-	long := AppendReply(nil, "1", Reply{Error: strings.Repeat("ü", MaxError)})
-	if id, r, err := ParseReply(long); err != nil || id != "1" || len(r.Error) > MaxError || strings.ContainsRune(r.Error, '\ufffd') {
+	long := appendReply(nil, "1", Reply{Error: strings.Repeat("ü", maxError)})
+	if id, r, err := parseReply(long); err != nil || id != "1" || len(r.Error) > maxError || strings.ContainsRune(r.Error, '\ufffd') {
 		t.Errorf("a long error: %q, %d bytes, %v", id, len(r.Error), err)
 	}
 	for _, bad := range []string{"", "{}", `{"id":"1"}`, `{"id":"1","result":1,"error":"x"}`, `{"result":1}`} {
-		if _, _, err := ParseReply([]byte(bad)); !errors.Is(err, ErrFrame) {
+		if _, _, err := parseReply([]byte(bad)); !errors.Is(err, errFrame) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -64,21 +64,21 @@ func FuzzParseCall(f *testing.F) {
 	f.Add([]byte(`{"id":"1","name":"n","input":null,"id":"2"}`))
 	f.Add([]byte("{\"id\":\"\xed\xa0\x80\",\"name\":\"n\",\"input\":1}"))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		c, err := ParseCall(line)
+		c, err := parseCall(line)
 		if err != nil {
-			if !errors.Is(err, ErrFrame) {
+			if !errors.Is(err, errFrame) {
 				t.Fatalf("an error of another kind: %v", err)
 			}
 			return
 		}
-		again, err := AppendCall(nil, c)
+		again, err := appendCall(nil, c)
 		if err != nil {
 			t.Fatalf("%q was accepted and cannot be written: %v", line, err)
 		}
 		if bytes.IndexByte(again, '\n') != len(again)-1 {
 			t.Fatalf("%q became several lines: %q", line, again)
 		}
-		d, err := ParseCall(again[:len(again)-1])
+		d, err := parseCall(again[:len(again)-1])
 		var want bytes.Buffer
 		if e := json.Compact(&want, c.Input); err != nil || e != nil || d.ID != c.ID || d.Name != c.Name || !bytes.Equal(d.Input, want.Bytes()) {
 			t.Fatalf("%q became %q: %v, %v", line, again, err, e)
@@ -91,7 +91,7 @@ func FuzzParseReply(f *testing.F) {
 	f.Add([]byte(`{"id":"1","result":{}}`))
 	f.Add([]byte(`{"id":"1","error":""}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		id, r, err := ParseReply(line)
+		id, r, err := parseReply(line)
 		if err == nil && (id == "" || (r.Error == "") != (r.Result != nil)) {
 			t.Fatalf("%q: %q, %+v", line, id, r)
 		}

@@ -43,8 +43,8 @@ type Run struct {
 var (
 	// ErrClosed: the run is over, or the connection was closed.
 	ErrClosed = errors.New("control: closed")
-	// ErrTooMany: there are MaxConns connections.
-	ErrTooMany = errors.New("control: too many connections")
+	// errTooMany: there are MaxConns connections.
+	errTooMany = errors.New("control: too many connections")
 )
 
 // NewRun returns the channel of a run whose program may call until Close, or until ctx
@@ -90,7 +90,7 @@ func (r *Run) Dial() (*Conn, error) {
 		return nil, ErrClosed
 	}
 	if len(r.conns) >= MaxConns {
-		return nil, ErrTooMany
+		return nil, errTooMany
 	}
 	c := &Conn{run: r, waiting: make(map[string]context.CancelFunc)}
 	c.ctx, c.cancel = context.WithCancel(r.ctx)
@@ -103,7 +103,7 @@ func (r *Run) dialWhenFree(ctx context.Context) (*Conn, error) {
 	for {
 		_, changed := r.Suspended()
 		c, err := r.Dial()
-		if !errors.Is(err, ErrTooMany) {
+		if !errors.Is(err, errTooMany) {
 			return c, err
 		}
 		select {
@@ -123,7 +123,7 @@ func (r *Run) Ask(ctx context.Context, name string, input []byte) (Reply, error)
 		return Reply{}, err
 	}
 	defer c.Close()
-	return Exchange(ctx, c, name, input)
+	return exchange(ctx, c, name, input)
 }
 
 // begin counts a call of n bytes of input. The caller holds mu.

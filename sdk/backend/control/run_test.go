@@ -45,7 +45,7 @@ func dial(t *testing.T, r *Run) *Conn {
 
 func frame(t *testing.T, id string, input []byte) []byte {
 	t.Helper()
-	b, err := AppendCall(nil, Call{ID: id, Name: "n", Input: input})
+	b, err := appendCall(nil, Call{ID: id, Name: "n", Input: input})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestHeld(t *testing.T) {
 	for i := range n {
 		c := dial(t, r)
 		all.Go(func() {
-			if _, err := Exchange(t.Context(), c, fmt.Sprint("n", i), large(MaxValue)); err != nil {
+			if _, err := exchange(t.Context(), c, fmt.Sprint("n", i), large(MaxValue)); err != nil {
 				t.Errorf("call %d: %v", i, err)
 			}
 		})
@@ -144,7 +144,7 @@ func TestWithdrawnKeepTheirRoom(t *testing.T) {
 		t.Errorf("%d bytes were taken, %v, %d calls are asked", n, err, now.Load())
 	}
 	close(slow)
-	if reply, err := Exchange(t.Context(), dial(t, r), "answer", []byte("7")); err != nil || string(reply.Result) != "7" {
+	if reply, err := exchange(t.Context(), dial(t, r), "answer", []byte("7")); err != nil || string(reply.Result) != "7" {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	if most.Load() > MaxOpen {
@@ -156,7 +156,7 @@ func TestWithdrawnKeepTheirRoom(t *testing.T) {
 func TestKept(t *testing.T) {
 	r := newRun(t, func(context.Context, Call) (Reply, error) { return Reply{Result: large(MaxValue)}, nil })
 	c := dial(t, r)
-	const n = MaxKept/MaxValue + 3
+	const n = maxKept/MaxValue + 3
 	for i := range n {
 		if _, err := c.Write(frame(t, fmt.Sprint(i), []byte("1"))); err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestKept(t *testing.T) {
 	r.mu.Lock()
 	kept := r.kept
 	r.mu.Unlock()
-	if kept > MaxKept+n*1000 {
+	if kept > maxKept+n*1000 {
 		t.Errorf("%d bytes are kept", kept)
 	}
 	in := bufio.NewReaderSize(c, 1<<20)
@@ -178,7 +178,7 @@ func TestKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, reply, err := ParseReply(line); err != nil {
+		if _, reply, err := parseReply(line); err != nil {
 			t.Error(err)
 		} else if reply.Error != "" {
 			failed++
@@ -200,7 +200,7 @@ func TestTooManyConnections(t *testing.T) {
 	for range MaxConns {
 		all = append(all, dial(t, r))
 	}
-	if _, err := r.Dial(); !errors.Is(err, ErrTooMany) {
+	if _, err := r.Dial(); !errors.Is(err, errTooMany) {
 		t.Errorf("one more: %v", err)
 	}
 	_ = all[0].Close()

@@ -44,13 +44,13 @@ func (r *Run) ServeListener(ctx context.Context, l net.Listener) error {
 			_ = socket.Close()
 			return nil // the run is over
 		}
-		all.Go(func() { c.ServeSocket(ctx, socket) })
+		all.Go(func() { c.serveSocket(ctx, socket) })
 	}
 }
 
-// ServeSocket carries one connection of a program to its end, or to that of ctx, and
+// serveSocket carries one connection of a program to its end, or to that of ctx, and
 // closes both.
-func (c *Conn) ServeSocket(ctx context.Context, socket io.ReadWriteCloser) {
+func (c *Conn) serveSocket(ctx context.Context, socket io.ReadWriteCloser) {
 	var both sync.WaitGroup
 	end := sync.OnceFunc(func() {
 		_ = c.Close()

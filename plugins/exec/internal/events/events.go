@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 )
 
 // ContentType is what a stream of events is.
@@ -194,7 +196,7 @@ func (s *Stream) flush() {
 		}
 		for len(e.text) > 0 {
 			n := min(len(e.text), maxText)
-			n -= partial(e.text[:n])
+			n -= runes.Partial(e.text[:n])
 			s.frame(&b, e.name, encode(string(e.text[:n])))
 			e.text = e.text[n:]
 		}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 	"go.uber.org/goleak"
 )
 
@@ -266,7 +267,7 @@ func FuzzText(f *testing.F) {
 		got.WriteString(j.end(cut))
 		whole := b
 		if cut {
-			whole = b[:len(b)-partial(b)]
+			whole = b[:len(b)-runes.Partial(b)]
 		}
 		if want := strings.ToValidUTF8(string(whole), "\ufffd"); got.String() != want {
 			t.Errorf("%q in pieces of %d is %q, want %q", b, size, got.String(), want)

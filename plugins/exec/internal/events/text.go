@@ -3,6 +3,8 @@ package events
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 )
 
 const replacement = "\ufffd"
@@ -19,7 +21,7 @@ type joiner struct {
 // add returns what is complete with p. It keeps nothing of p.
 func (j *joiner) add(p []byte) string {
 	b := append(j.held, p...)
-	keep := partial(b)
+	keep := runes.Partial(b)
 	text := j.valid(b[:len(b)-keep])
 	j.held = append([]byte(nil), b[len(b)-keep:]...)
 	return text
@@ -50,18 +52,4 @@ func (j *joiner) valid(b []byte) string {
 	r, n := utf8.DecodeLastRune(b)
 	j.invalid = r == utf8.RuneError && n == 1
 	return text
-}
-
-// partial returns how many bytes at the end of b begin a character that is not
-// complete.
-func partial(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 )
 
 // Bounds of a body, in bytes.
@@ -281,15 +283,7 @@ func result(raw json.RawMessage) (x Result, rule string) {
 	if !x.IsError {
 		x.Error, x.Value = "", m["result"]
 	}
-	if len(x.Error) > maxError {
-		x.Error = x.Error[:maxError]
-		for len(x.Error) > 0 {
-			if r, n := utf8.DecodeLastRuneInString(x.Error); r != utf8.RuneError || n != 1 {
-				break
-			}
-			x.Error = x.Error[:len(x.Error)-1]
-		}
-	}
+	x.Error = runes.Cut(x.Error, maxError)
 	return x, ""
 }
 
@@ -300,7 +294,7 @@ const maxError = 16 << 10
 func show(s string) string {
 	const most = 64
 	if len(s) > most {
-		s = s[:most] + "…"
+		s = runes.Cut(s, most) + "…"
 	}
 	return fmt.Sprintf("%q", s)
 }

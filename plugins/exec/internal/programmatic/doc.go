@@ -9,8 +9,9 @@
 //	any     ──canceled, caller gone, ttl, closed──▶ over
 //
 // A registry owns the goroutine of each of its programs and ends it. It knows nothing of
-// HTTP, sessions or money: how a program is run is a function that it is given, and what
-// comes of it is of type R.
+// HTTP or money, and of a session no more than its id: how a program is run is a function
+// that it is given, and what comes of it is of type R. The bodies of requests are read
+// here as well (ReadBody), since a token decides whether the rest of one is read.
 package programmatic
 
 import (
