@@ -30,7 +30,7 @@ func (h *Host) change(ctx context.Context) (_ context.Context, done func(), err 
 	select {
 	case h.changing <- struct{}{}:
 	default:
-		return nil, nil, handoff.ErrSwapping
+		return nil, nil, h.swaps.busy()
 	}
 	ctx, end := h.untilClosing(ctx)
 	return ctx, func() {

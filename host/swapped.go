@@ -52,6 +52,19 @@ func (s *swaps) of(plugin string) *LastSwap {
 	return nil
 }
 
+// busy is handoff.ErrSwapping with what is known of it.
+func (s *swaps) busy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, l := range s.latest {
+		if l.Outcome == SwapUnderWay {
+			return fmt.Errorf("%w, of plugin %q to %s since %s; if it is watched, caisson plugin accept %s ends that",
+				handoff.ErrSwapping, name, l.To.Version, l.At.UTC().Format(time.TimeOnly), name)
+		}
+	}
+	return handoff.ErrSwapping
+}
+
 // modulesInUse are the versions of policies and tables that serve, by name.
 func (h *Host) modulesInUse() map[string]PluginStatus {
 	ref, err := h.modules.Acquire()

@@ -141,6 +141,9 @@ func TestAcceptSwap(t *testing.T) {
 	} {
 		report := swapInBackground(context.Background(), t, h, name, SwapOptions{Dir: dirs[0], Watch: 24 * time.Hour})
 		until(t, "the next version serves", func() bool { return status(h, name).Version == "2.0.0" })
+		if _, err := h.Reconfigure(t.Context(), o.Config); !errors.Is(err, handoff.ErrSwapping) || !strings.Contains(err.Error(), "plugin accept "+name) {
+			t.Errorf("err = %v", err)
+		}
 		if err := h.AcceptSwap(t.Context(), name); err != nil {
 			t.Error(err)
 		}
