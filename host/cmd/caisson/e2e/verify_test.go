@@ -65,6 +65,15 @@ func TestVerifyBackend(t *testing.T) {
 		t.Errorf("a backend that lists too much, and a test that there is not: %d checks, %d left out, failed: %q", len(checks), skipped, failed)
 	}
 
+	// What can make no sandbox fails once, not in every test.
+	if err := os.WriteFile(filepath.Join(dir, "full"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r = p.run(t, "", append(args, dir)...)
+	if r.code != 1 || !strings.Contains(r.stdout, "there is no room") || !strings.Contains(r.stdout, "1 check: 0 passed, 1 failed, 0 left out\n") {
+		t.Errorf("a backend without room: verify ended with %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+
 	// What cannot be started says why.
 	if err := os.WriteFile(filepath.Join(dir, "verified"), []byte("#!/bin/sh\necho hello\n"), 0o755); err != nil {
 		t.Fatal(err)

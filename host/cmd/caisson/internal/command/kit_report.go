@@ -28,7 +28,7 @@ const kitRoot = "conformance/kit/backend/"
 var (
 	kitNamed = regexp.MustCompile(`^=== (?:RUN|NAME|CONT|PAUSE) +(\S+)$`)
 	kitEnded = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\S+) \(([0-9.]+s)\)$`)
-	kitPlace = regexp.MustCompile(`(?m)^    [\w.-]+\.go:[0-9]+: `)
+	kitPlace = regexp.MustCompile(`(?m)^    (?:[\w.-]+\.go:[0-9]+: |    )`) // further lines are further in
 )
 
 // maxKitSaid bounds what is kept of what one test says.

@@ -44,7 +44,7 @@ panic: the end`, "^", kitMark)
 	}
 	want := []host.VerifyCheck{
 		{Name: "files/write", OK: true, Took: 250 * time.Millisecond},
-		{Name: "files/links", Detail: "no line end\nit is \\x1b[31m\n        and more\nsecond", Took: 10 * time.Millisecond},
+		{Name: "files/links", Detail: "no line end\nit is \\x1b[31m\nand more\nsecond", Took: 10 * time.Millisecond},
 		{Name: "files/odd", OK: true, Skipped: true, Detail: "it cannot"},
 		{Name: "backend", Detail: `Skip names "x"`, Took: 300 * time.Millisecond},
 	}

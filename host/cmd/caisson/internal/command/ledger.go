@@ -165,12 +165,7 @@ func capText(cents int64) string {
 	return centsText(cents) + " in total"
 }
 
-func centsText(n int64) string {
-	if n == 1 {
-		return "1 cent"
-	}
-	return fmt.Sprintf("%d cents", n)
-}
+func centsText(n int64) string { return counted(n, "cent") }
 
 func (a *app) ledgerBalance(ctx context.Context, cmd *cli.Command) error {
 	if err := exactArgs(cmd, "WALLET"); err != nil {

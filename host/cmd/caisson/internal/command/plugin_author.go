@@ -8,6 +8,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/cmd/caisson/internal/plugindir"
+	"github.com/caisson-run/caisson/manifest"
 	"github.com/urfave/cli/v3"
 )
 
@@ -149,6 +150,13 @@ func (a *app) pluginVerify(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	m, err := manifest.Load(d.Dir)
+	if err != nil {
+		return err
+	}
+	if _, err := m.CompleteConfig(with); err != nil {
+		return &kindError{failedRefused, fmt.Errorf("--with is not what the plugin is configured by:\n%w", err)}
+	}
 	var checks []host.VerifyCheck
 	if d.Kind == "backend" {
 		checks, err = a.verifyBackend(ctx, cmd, d.Dir)
@@ -170,12 +178,20 @@ func (a *app) pluginVerify(ctx context.Context, cmd *cli.Command) error {
 	if cmd.Bool("json") {
 		err = printJSON(a.Stdout, checks)
 	} else {
-		_, err = fmt.Fprintf(a.Stdout, "%d checks: %d passed, %d failed, %d left out\n", len(checks), len(checks)-failed-skipped, failed, skipped)
+		_, err = fmt.Fprintf(a.Stdout, "%s: %d passed, %d failed, %d left out\n", counted(len(checks), "check"), len(checks)-failed-skipped, failed, skipped)
 	}
 	if err == nil && failed > 0 {
 		err = exitCode(exitFailure)
 	}
 	return err
+}
+
+// counted is a number of things, one or more.
+func counted[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func (a *app) verifyModule(ctx context.Context, cmd *cli.Command, dir string, s settings) ([]host.VerifyCheck, error) {

@@ -186,6 +186,7 @@ func TestPluginForms(t *testing.T) {
 		{name: "lint-nowhere", code: exitFailure, args: []string{"lint", src("nowhere")}},
 		{name: "verify", args: []string{"verify", "--calls", "1000", src("answers")}},
 		{name: "verify-fails", code: exitFailure, args: []string{"verify", "--calls", "10", src("good")}},
+		{name: "verify-configuration", code: exitFailure, args: []string{"verify", "--with", `{"x":1}`, src("good")}},
 		{name: "verify-wrong", code: exitFailure, args: []string{"verify", src("tampered")}},
 		{name: "install", args: []string{"install", src("good")}},
 		{name: "inspect-files", args: []string{"inspect", "good"}},

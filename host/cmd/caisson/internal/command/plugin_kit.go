@@ -118,7 +118,7 @@ func (a *app) conform(ctx context.Context, cmd *cli.Command) error {
 					return trial.Backend, trial.Config
 				},
 				Probe: probe, Lacks: lacks, Skip: skip,
-				ShortRun: 3 * time.Second, Patience: time.Minute,
+				ShortRun: 3 * time.Second, Patience: kitPatience,
 			})
 		})
 		if passed {
@@ -139,15 +139,55 @@ func (a *app) probe(ctx context.Context, t *testing.T, cmd *cli.Command, o host.
 		t.Fatal(err)
 	}
 	defer trial.Close(context.WithoutCancel(ctx))
-	p, err := probeFor(trial.Info.Languages, cmd.String("probe"))
+	languages := trial.Info.Languages
+	if r, err := trial.Backend.Probe(ctx, trial.Config); err == nil && len(r.Languages) > 0 {
+		languages = r.Languages // those of this config
+	}
+	p, err := probeFor(languages, cmd.String("probe"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := firstSandbox(ctx, trial.Backend, trial.Config); err != nil {
+		t.Fatalf("it could not make a sandbox with this configuration, so that nothing else was looked at: %v", err)
 	}
 	var lacks []backendtest.Lack
 	for _, l := range trial.Lacks {
 		lacks = append(lacks, backendtest.Lack(l))
 	}
 	return p, lacks
+}
+
+// kitPatience is how long something that takes a moment may take.
+const kitPatience = time.Minute
+
+// firstSandbox makes a sandbox and deletes it: without one every test would fail, each
+// for the same reason.
+func firstSandbox(ctx context.Context, b backend.Backend, config json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(ctx, kitPatience)
+	defer cancel()
+	for {
+		h, err := b.Health(ctx)
+		if err == nil && h.Ready {
+			break
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("it is not ready after %v: %s", kitPatience, cmp.Or(h.Reason, fmt.Sprint(err)))
+		}
+	}
+	const id = "first"
+	if err := b.OpenConfig(ctx, id, config); err != nil {
+		return err
+	}
+	sb, err := b.Create(ctx, backend.CreateSpec{
+		Config: id, Session: "kit-first",
+		Metadata: backend.Metadata{Deployment: "kit", Config: id, Session: "kit-first", Tenant: "tenant", User: "user", Origin: "exec"},
+	})
+	if err == nil {
+		err = b.Delete(ctx, sb.Ref)
+	}
+	return errors.Join(err, b.CloseConfig(ctx, id))
 }
 
 // probeFor chooses the kit's program.

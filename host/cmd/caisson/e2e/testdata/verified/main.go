@@ -1,5 +1,6 @@
 // Command verified is a backend plugin for tests of caisson plugin verify. A file
-// called "wrong" beside it makes it break one promise.
+// called "wrong" beside it makes it break one promise, one called "full" has it make no
+// sandbox.
 package main
 
 import (
@@ -16,15 +17,25 @@ import (
 func main() {
 	backend.Serve(func(context.Context, hclog.Logger) (backend.Backend, error) {
 		b := verified{SharedBackend: hostbackend.NewShared(os.Getenv(backend.EnvData), hostbackend.Shared{Named: true})}
-		_, err := os.Stat(filepath.Join(filepath.Dir(os.Args[0]), "wrong"))
-		b.wrong = err == nil
+		for name, is := range map[string]*bool{"wrong": &b.wrong, "full": &b.full} {
+			_, err := os.Stat(filepath.Join(filepath.Dir(os.Args[0]), name))
+			*is = err == nil
+		}
 		return b, nil
 	})
 }
 
 type verified struct {
 	*hostbackend.SharedBackend
-	wrong bool
+	wrong, full bool
+}
+
+// Create makes none when it is full.
+func (v verified) Create(ctx context.Context, s backend.CreateSpec) (backend.Sandbox, error) {
+	if v.full {
+		return backend.Sandbox{}, backend.Errorf(backend.KindCapacity, "Create", "there is no room")
+	}
+	return v.SharedBackend.Create(ctx, s)
 }
 
 // Info says what the manifest beside this says.
