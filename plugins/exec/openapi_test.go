@@ -88,6 +88,38 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	}
 }
 
+// What is mounted answers the methods that the document has, HEAD where it has GET, and
+// refuses the others by name.
+func TestMountedMethodsAreDocumented(t *testing.T) {
+	r := newRig(t)
+	for p, item := range document(t).Paths.Map() {
+		var allow []string
+		for _, m := range served {
+			if item.GetOperation(m) == nil {
+				continue
+			}
+			allow = append(allow, m)
+			if m == http.MethodGet {
+				allow = append(allow, http.MethodHead)
+			}
+		}
+		path := strings.NewReplacer("{sid}", "AAAAAAAAAAAAAAAAAAAAA", "{fid}", "BBBBBBBBBBBBBBBBBBBBB").Replace(p)
+		for _, base := range []string{Path, "/v1", ""} {
+			for _, m := range append(slices.Clone(served), http.MethodHead) {
+				a := r.do(r.request(m, alice, base+path, nil))
+				if there := slices.Contains(allow, m); there == (a.status == http.StatusMethodNotAllowed) || a.status == http.StatusNotFound && len(a.header["Content-Type"]) == 0 {
+					t.Errorf("%s %s answers %d, the document has %v", m, base+path, a.status, allow)
+				} else if !there && a.header.Get("Allow") != strings.Join(allow, ", ") {
+					t.Errorf("%s %s allows %q, the document %v", m, base+path, a.header.Get("Allow"), allow)
+				}
+				if m == http.MethodHead && len(a.body) > 0 {
+					t.Errorf("%s %s has a body", m, base+path)
+				}
+			}
+		}
+	}
+}
+
 // wireTypes are the schemas of the document and the Go types that they describe.
 var wireTypes = map[string]reflect.Type{
 	"CodeRun":          reflect.TypeFor[CodeRun](),
@@ -334,12 +366,8 @@ func TestDocumentHasEveryParameterAndStatus(t *testing.T) {
 }
 
 var (
-	// generic headers are HTTP's, not an operation's. Those of attached workspaces are
-	// refused for whatever they hold.
-	generic = []string{
-		"content-type", "content-disposition", "www-authenticate", "accept",
-		"x-librechat-code-worker-id", "x-librechat-code-workspace-id",
-	}
+	// generic headers are HTTP's, not an operation's.
+	generic = []string{"content-type", "content-disposition", "www-authenticate", "accept"}
 	// ofNoOperation: another method is no operation.
 	ofNoOperation = []int{http.StatusMethodNotAllowed}
 	// ofTheLibrary are written by http.ServeContent.

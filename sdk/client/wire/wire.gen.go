@@ -628,6 +628,12 @@ type SessionID = string
 // Version defines model for Version.
 type Version = string
 
+// Worker defines model for Worker.
+type Worker = string
+
+// Workspace defines model for Workspace.
+type Workspace = string
+
 // BadRequest defines model for BadRequest.
 type BadRequest = Error
 
@@ -689,12 +695,24 @@ type DownloadFileParams struct {
 type RunCodeParams struct {
 	// XCodeAPIExpectedProfile The execution profile that the caller relies on. Any but "default" is refused.
 	XCodeAPIExpectedProfile ExpectedProfile `json:"X-CodeAPI-Expected-Profile,omitempty,omitzero"`
+
+	// XLibreChatCodeWorkerID The worker of an attached workspace. There are none here, so that any is refused with 409.
+	XLibreChatCodeWorkerID Worker `json:"X-LibreChat-Code-Worker-ID,omitempty,omitzero"`
+
+	// XLibreChatCodeWorkspaceID An attached workspace. There are none here, so that any is refused with 409.
+	XLibreChatCodeWorkspaceID Workspace `json:"X-LibreChat-Code-Workspace-ID,omitempty,omitzero"`
 }
 
 // RunProgrammaticParams defines parameters for RunProgrammatic.
 type RunProgrammaticParams struct {
 	// XCodeAPIExpectedProfile The execution profile that the caller relies on. Any but "default" is refused.
 	XCodeAPIExpectedProfile ExpectedProfile `json:"X-CodeAPI-Expected-Profile,omitempty,omitzero"`
+
+	// XLibreChatCodeWorkerID The worker of an attached workspace. There are none here, so that any is refused with 409.
+	XLibreChatCodeWorkerID Worker `json:"X-LibreChat-Code-Worker-ID,omitempty,omitzero"`
+
+	// XLibreChatCodeWorkspaceID An attached workspace. There are none here, so that any is refused with 409.
+	XLibreChatCodeWorkspaceID Workspace `json:"X-LibreChat-Code-Workspace-ID,omitempty,omitzero"`
 
 	// XLibreChatCodeRequestID A name of at most 128 bytes for the request, by which its caller can stop the program.
 	XLibreChatCodeRequestID RequestID `json:"X-LibreChat-Code-Request-ID,omitempty,omitzero"`
@@ -1494,6 +1512,24 @@ func NewRunCodeRequestWithBody(server string, params *RunCodeParams, contentType
 
 		req.Header.Set("X-CodeAPI-Expected-Profile", headerParam0)
 
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Worker-ID", params.XLibreChatCodeWorkerID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-LibreChat-Code-Worker-ID", headerParam1)
+
+		var headerParam2 string
+
+		headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Workspace-ID", params.XLibreChatCodeWorkspaceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-LibreChat-Code-Workspace-ID", headerParam2)
+
 	}
 
 	return req, nil
@@ -1549,12 +1585,30 @@ func NewRunProgrammaticRequestWithBody(server string, params *RunProgrammaticPar
 
 		var headerParam1 string
 
-		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Request-ID", params.XLibreChatCodeRequestID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Worker-ID", params.XLibreChatCodeWorkerID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 		if err != nil {
 			return nil, err
 		}
 
-		req.Header.Set("X-LibreChat-Code-Request-ID", headerParam1)
+		req.Header.Set("X-LibreChat-Code-Worker-ID", headerParam1)
+
+		var headerParam2 string
+
+		headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Workspace-ID", params.XLibreChatCodeWorkspaceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-LibreChat-Code-Workspace-ID", headerParam2)
+
+		var headerParam3 string
+
+		headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-LibreChat-Code-Request-ID", params.XLibreChatCodeRequestID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("X-LibreChat-Code-Request-ID", headerParam3)
 
 	}
 
