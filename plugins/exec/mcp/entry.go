@@ -295,6 +295,8 @@ func busy(message string) *host.HTTPError {
 	return &host.HTTPError{Status: http.StatusTooManyRequests, Code: response.CodeRateLimited, Message: message, RetryAfter: retryAfter}
 }
 
+// retryAfter is when asking again makes sense, not when there is room: that is when a
+// request or a stream of the caller's own ends, which nobody knows before.
 const retryAfter = time.Second
 
 // refuse answers with a refusal, and says why in the log.
