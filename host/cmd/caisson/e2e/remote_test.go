@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -95,9 +98,8 @@ func TestRemote(t *testing.T) {
 		`{bad json`, `[]`, `{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + strings.Repeat("x", 17<<20) + `"}}`,
 		`{"jsonrpc":"2.0","id":3,"method":"ping"}`, "",
 	}, "\n")
-	r = p.run(t, input, "mcp", url)
-	if r.code != 0 || strings.Count(r.stdout, `"id":null,"error":{"code":-32700`) != 2 || strings.Count(r.stdout, `"code":-32600`) != 1 || !strings.Contains(r.stdout, `"id":3,"result"`) {
-		t.Errorf("lines that are no messages: %+v", r)
+	if out := p.answers(t, input, `"id":3,"result"`, "mcp", url); strings.Count(out, `"id":null,"error":{"code":-32700`) != 2 || strings.Count(out, `"code":-32600`) != 1 {
+		t.Errorf("lines that are no messages: %s", out)
 	}
 	cmd := p.command(t.Context(), "mcp", url)
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
@@ -169,4 +171,41 @@ func (keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("X-API-Key", testKey)
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// answers has a command read input and returns what it answers up to a line that has
+// last; then its input ends, and it has to.
+func (p place) answers(t *testing.T, input, last string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := p.command(ctx, args...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(stdin, input)
+		written <- err
+	}()
+	var all strings.Builder
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		all.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), last) {
+			break
+		}
+	}
+	if err := errors.Join(<-written, stdin.Close(), cmd.Wait()); err != nil || !strings.Contains(all.String(), last) {
+		t.Errorf("%q ended with %v and answered %s", args, err, all.String())
+	}
+	return all.String()
 }

@@ -57,8 +57,9 @@ type replicas struct {
 
 	mu       sync.Mutex
 	sessions []*tracked
-	unknown  int // creates that were not answered
-	failed   int // writes that were not answered, or with an error
+	killed   time.Time // somebody, the last time
+	unknown  int       // creates that were not answered
+	failed   int       // writes that were not answered, or with an error
 }
 
 // tracked is a session that a client holds.
@@ -145,6 +146,9 @@ func (r *replicas) kill(i int) {
 	_ = s.cmd.Process.Signal(syscall.SIGKILL)
 	<-s.exited
 }
+
+// claim is how long what a killed replica had claimed stays so (binding.Options.Lease).
+const claim = time.Minute
 
 // write runs a program that adds a line to the session's file and prints the file; in a
 // new session if t is nil.
@@ -323,6 +327,7 @@ func storm(t *testing.T, named bool, seed uint64, points int, length time.Durati
 			killed.Go(r.redis.Kill)
 		}
 		killed.Wait()
+		r.killed = time.Now()
 		cancel()
 		if what&4 != 0 {
 			r.redis.Start(t)
@@ -378,8 +383,12 @@ func (r *replicas) settle() {
 			})
 		}
 	}
-	end := time.Now().Add(idle + time.Second)
-	for time.Now().Before(end) {
+	// Of a session that nobody holds, too.
+	end := r.killed.Add(claim)
+	if old := time.Now(); old.After(end) {
+		end = old
+	}
+	for end = end.Add(idle + time.Second); time.Now().Before(end); {
 		r.touch()
 		time.Sleep(idle / 8)
 	}
