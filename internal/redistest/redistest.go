@@ -144,7 +144,7 @@ func (s *Server) Start(t testing.TB) {
 // which it does however this process ends.
 func (s *Server) start() error {
 	_ = os.Remove(filepath.Join(s.dir, "s"))
-	cmd := exec.Command("sh", append([]string{"-c", `redis-server "$@" & echo $!; read _; kill -9 $!; wait`, "sh"}, s.args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `sh -c 'echo $$; exec redis-server "$@"' sh "$@" & read _; kill -9 $!; wait`, "sh"}, s.args...)...)
 	// A pipe by hand: Cmd would wait for the server's own copy of its output.
 	r, w, err := os.Pipe()
 	if err != nil {
