@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +17,7 @@ import (
 
 // What plugins do is measured, and what becomes of them is told.
 func TestPluginsAreMeasured(t *testing.T) {
-	code, err := os.ReadFile("../runtimes/wasm/testdata/assemblyscript/policy.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newFixture(t)
-	f.installFake()
-	f.instruct(script{Name: "fake", Version: "1.2.3", StateSchema: []string{"7"}})
-	policyVersion(t, filepath.Join(f.plugins, "small"), "1.0.0", "", code)
+	f, _ := newFixtureWithPolicy(t)
 	tel := telemetry.New(telemetry.Options{})
 	o := f.options()
 	o.Platform.Telemetry = tel

@@ -50,9 +50,10 @@ func lastSwap(t *testing.T, h *Host, name string) LastSwap {
 	return *d.LastSwap
 }
 
-// A version that serves is watched, whatever becomes of the connection on which the
-// swap was asked for.
-func TestSwapIsWatchedWithoutItsCaller(t *testing.T) {
+// newFixtureWithPolicy has the backend "fake", version 1.2.3, and the policy "small",
+// version 1.0.0, of the code that it returns.
+func newFixtureWithPolicy(t *testing.T) (*fixture, []byte) {
+	t.Helper()
 	code, err := os.ReadFile("../runtimes/wasm/testdata/assemblyscript/policy.wasm")
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,13 @@ func TestSwapIsWatchedWithoutItsCaller(t *testing.T) {
 	f.installFake()
 	f.instruct(script{Name: "fake", Version: "1.2.3", StateSchema: []string{"7"}})
 	policyVersion(t, filepath.Join(f.plugins, "small"), "1.0.0", "", code)
+	return f, code
+}
+
+// A version that serves is watched, whatever becomes of the connection on which the
+// swap was asked for.
+func TestSwapIsWatchedWithoutItsCaller(t *testing.T) {
+	f, code := newFixtureWithPolicy(t)
 	o := f.options()
 	o.Config.Policies = []PolicyConfig{{Plugin: "small"}}
 	o.Platform.Telemetry = telemetry.New(telemetry.Options{})
@@ -119,14 +127,7 @@ func TestSwapIsWatchedWithoutItsCaller(t *testing.T) {
 
 // An operator who has seen enough ends the watch, and may change something else.
 func TestAcceptSwap(t *testing.T) {
-	code, err := os.ReadFile("../runtimes/wasm/testdata/assemblyscript/policy.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newFixture(t)
-	f.installFake()
-	f.instruct(script{Name: "fake", Version: "1.2.3", StateSchema: []string{"7"}})
-	policyVersion(t, filepath.Join(f.plugins, "small"), "1.0.0", "", code)
+	f, code := newFixtureWithPolicy(t)
 	o := f.options()
 	o.Config.Policies = []PolicyConfig{{Plugin: "small"}}
 	h := f.openWith(o)

@@ -241,7 +241,7 @@ func (k *kept) prove() (*child, error) {
 	pidfd := os.NewFile(uintptr(fd), "pidfd")
 	c := &child{pid: r.PID, adopted: true, pidfd: pidfd, exited: make(chan struct{}), dead: make(chan struct{})}
 	if err := func() error {
-		started, err := startedAt(r.PID)
+		started, err := procstat.Started(r.PID)
 		if err != nil || started != r.Started {
 			return fmt.Errorf("%w: its number is another's", gone)
 		}
@@ -300,9 +300,6 @@ func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 }
-
-// startedAt is when a process was started, in clock ticks since the machine was.
-func startedAt(pid int) (uint64, error) { return procstat.Started(pid) }
 
 func lockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 

@@ -20,6 +20,5 @@ func Adopt(context.Context, Spec) (*Process, error) { return nil, ErrNothingKept
 func EndKept(string, func(name string) bool) []string { return nil }
 
 func bootID() (string, error)             { return "", errLinux }
-func startedAt(int) (uint64, error)       { return 0, errLinux }
 func lockFile(*os.File) error             { return errLinux }
 func openRecord(string) (*os.File, error) { return nil, errLinux }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/internal/pluginwire"
+	"github.com/caisson-run/caisson/internal/procstat"
 )
 
 // Keep says that a process may outlive its host, for a while: it is for plugins whose
@@ -155,7 +156,7 @@ func (k *kept) serves(pid int, address string) error {
 	r := &k.record
 	var err error
 	if r.Boot, err = bootID(); err == nil {
-		r.Started, err = startedAt(pid)
+		r.Started, err = procstat.Started(pid)
 	}
 	if err != nil {
 		return fmt.Errorf("keep: %w", err)

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/caisson-run/caisson/internal/procstat"
 )
 
 // keptSpec is the same in every host.
@@ -304,7 +306,7 @@ func TestForgedRecord(t *testing.T) {
 		_ = victim.Process.Kill()
 		_ = victim.Wait()
 	}()
-	started, err := startedAt(victim.Process.Pid)
+	started, err := procstat.Started(victim.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,10 @@ func TestReplicasAreKilled(t *testing.T) {
 	}
 	t.Parallel() // it waits more than it computes
 	for name, named := range map[string]bool{"named": true, "nameless": false} {
-		t.Run(name, func(t *testing.T) { storm(t, named, 1, 4, 0) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storm(t, named, 1, 4, 0)
+		})
 	}
 }
 
