@@ -171,8 +171,8 @@ type Queue struct {
 	Waiting       Count `yaml:"waiting"`
 	TenantRunning Count `yaml:"tenant_running"`
 	TenantWaiting Count `yaml:"tenant_waiting"`
-	// TenantShare takes the place of TenantRunning while other organisations have runs
-	// too.
+	// TenantShare takes the place of TenantRunning, for runs on this machine, while other
+	// organisations have runs too.
 	TenantShare Count `yaml:"tenant_share"`
 	// MaxWait is how long a run waits for its turn.
 	MaxWait Duration `yaml:"max_wait"`

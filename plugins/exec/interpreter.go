@@ -42,8 +42,8 @@ type Options struct {
 	// TenantRunning and TenantWaiting bound them for each tenant: half of
 	// Running and 32.
 	TenantRunning, TenantWaiting int
-	// TenantShare takes the place of TenantRunning while another tenant has had runs
-	// within ten seconds: half of it.
+	// TenantShare takes the place of TenantRunning, for runs on this machine, while another
+	// tenant has had runs within ten seconds: half the processors, at least 1.
 	TenantShare int
 	// MaxWait is how long a run waits for its turn: one minute.
 	MaxWait time.Duration
@@ -104,7 +104,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.Waiting, 256)
 	def(&o.TenantRunning, max(1, o.Running/2))
 	def(&o.TenantWaiting, 32)
-	def(&o.TenantShare, max(1, o.TenantRunning/2))
+	def(&o.TenantShare, max(1, runtime.GOMAXPROCS(0)/2))
 	def(&o.MaxWait, time.Minute)
 	def(&o.MemoryBytes, machine.Memory())
 	def(&o.TenantMemoryBytes, o.MemoryBytes/2)

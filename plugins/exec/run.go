@@ -125,7 +125,9 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 		return nil, err
 	}
 	c.language = o.language
-	if !target.Info.Has(backend.CapShared) { // a provider elsewhere has its own memory
+	if target.Info.Has(backend.CapShared) { // a provider has machines of its own
+		c.place.Elsewhere()
+	} else {
 		c.place.Need(o.spec.Limits.MemoryBytes)
 		if c.program != nil {
 			c.place.Lasts()

@@ -36,7 +36,7 @@ type Limits struct {
 	Running, Waiting int
 	// TenantRunning and TenantWaiting bound each tenant.
 	TenantRunning, TenantWaiting int
-	// TenantShare takes the place of TenantRunning for a tenant while another one has had
+	// TenantShare bounds each tenant's runs on this machine while another tenant has had
 	// runs within the last ten seconds; 0 does not. A run that comes finds a part of the
 	// machine free then, although nothing was taken from runs under way.
 	TenantShare int
@@ -81,6 +81,7 @@ type seen struct {
 type tenant struct {
 	name            string
 	places, running int
+	here            int // of those that run
 	holds           int
 	memory, held    int64
 	waiting         []*Place
@@ -91,12 +92,13 @@ type Place struct {
 	q *Queue
 	t *tenant
 
-	state   state
-	need    int64 // bytes
-	lasts   bool  // it will keep them
-	resumes bool
-	passed  int // runs that began before this one although it had come first
-	granted chan struct{}
+	state     state
+	need      int64 // bytes
+	lasts     bool  // it will keep them
+	resumes   bool
+	elsewhere bool
+	passed    int // runs that began before this one although it had come first
+	granted   chan struct{}
 }
 
 type state int
@@ -142,12 +144,23 @@ func (q *Queue) Join(name string) (*Place, error) {
 	return &Place{q: q, t: t, granted: make(chan struct{})}, nil
 }
 
-// Need says how many bytes of memory the run may use, before it waits.
+// Need says, before the place waits, that the run takes place on this machine and how many
+// bytes of memory it may use.
 func (p *Place) Need(bytes int64) {
 	p.q.mu.Lock()
 	defer p.q.mu.Unlock()
 	if p.state == joined {
-		p.need = max(0, bytes)
+		p.need, p.elsewhere = max(0, bytes), false
+	}
+}
+
+// Elsewhere says, before the place waits, that the run takes place on other machines: it
+// needs no memory of this one, and no share of its processors.
+func (p *Place) Elsewhere() {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	if p.state == joined {
+		p.need, p.elsewhere = 0, true
 	}
 }
 
@@ -197,6 +210,9 @@ func (p *Place) Done() {
 // stop takes back what a running place was granted.
 func (p *Place) stop() {
 	p.t.running--
+	if !p.elsewhere {
+		p.t.here--
+	}
 	p.t.memory -= p.need
 	p.q.running--
 	p.q.memory -= p.need
@@ -241,6 +257,9 @@ func (q *Queue) dispatch() {
 			q.turns = append(q.turns, t)
 		}
 		t.running++
+		if !p.elsewhere {
+			t.here++
+		}
 		t.memory += p.need
 		q.running++
 		q.memory += p.need
@@ -258,8 +277,10 @@ func (q *Queue) next() int {
 	for i, t := range q.turns {
 		p := t.waiting[0]
 		switch {
-		case t.running >= q.most(t):
-		case !q.share(t, p): // its own tenant's runs are in the way
+		// Its own tenant's runs are in the way.
+		case t.running >= q.limits.TenantRunning:
+		case !p.elsewhere && t.here >= q.most(t):
+		case !q.share(t, p):
 		case !q.room(p):
 			if !q.comes(p) {
 				continue // it may take long, which is not the others' concern
@@ -280,7 +301,7 @@ func (q *Queue) next() int {
 	return best
 }
 
-// most is how many runs of t may be under way now.
+// most is how many runs of t may be under way on this machine now.
 func (q *Queue) most(t *tenant) int {
 	other := q.last
 	if other.name == t.name {

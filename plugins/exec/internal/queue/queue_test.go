@@ -152,6 +152,36 @@ func TestShares(t *testing.T) {
 	})
 }
 
+// Runs at a provider take no processors from anybody: they have no share, and are in
+// nobody's.
+func TestSharesAreOfThisMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 8, Waiting: 100, TenantRunning: 4, TenantWaiting: 50, TenantShare: 1})
+		order := make(chan string, 100)
+		join(t, q, "quiet").Leave()
+		var flood []*queue.Place
+		for i := range 20 {
+			p := join(t, q, "flood")
+			if i%2 == 0 || i > 10 {
+				p.Elsewhere()
+			}
+			flood = append(flood, p)
+			waitInOrder(t, p, "flood", order)
+		}
+		if got := q.Stats().Running; got != 3 { // the fourth in line would be its second here
+			t.Errorf("%d run, want 3", got)
+		}
+		flood[1].Leave() // the one here
+		synctest.Wait()
+		if got := q.Stats().Running; got != 4 {
+			t.Errorf("%d run, want all four places taken", got)
+		}
+		for _, p := range flood {
+			p.Leave()
+		}
+	})
+}
+
 func TestMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 100, TenantMemory: 60})

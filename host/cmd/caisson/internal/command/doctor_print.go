@@ -102,6 +102,7 @@ func settingsInForce(s settings, o exec.Options) []settingReport {
 		{"queue.running", strconv.Itoa(o.Running)},
 		{"queue.waiting", strconv.Itoa(o.Waiting)},
 		{"queue.tenant_running", strconv.Itoa(o.TenantRunning)},
+		{"queue.tenant_share", strconv.Itoa(o.TenantShare)},
 		{"queue.tenant_waiting", strconv.Itoa(o.TenantWaiting)},
 		{"queue.max_wait", o.MaxWait.String()},
 		{"programs.live", strconv.Itoa(o.Programs)},
