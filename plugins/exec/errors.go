@@ -50,9 +50,11 @@ const (
 	codeBalance          = response.CodeBalance
 	codeForbidden        = response.CodeForbidden
 	fileNotFound         = "File not found"
+	sandboxFull          = "the session holds as many bytes or files as it may: remove some, or use another session"
 	sizeExceeded         = "File size limit exceeded"
 	codeSandboxDown      = "sandbox_unavailable"
 	codeInvalidFile      = "invalid_file"
+	codeFull             = "sandbox_full"
 	codeNotConfigured    = "not_configured"
 	defaultRetry         = 5 * time.Second
 	unavailableRetryText = "the sandbox backend cannot be reached now"
@@ -151,6 +153,9 @@ func backendRefusal(err error) *host.HTTPError {
 	out := &host.HTTPError{Status: http.StatusServiceUnavailable, Code: codeSandboxDown, Message: unavailableRetryText, RetryAfter: after, Cause: err}
 	switch backend.KindOf(err) {
 	case backend.KindCapacity:
+		if backend.Full(err) { // waiting does not help, so nothing is said of when
+			return &host.HTTPError{Status: http.StatusRequestEntityTooLarge, Code: codeFull, Message: sandboxFull, Cause: err}
+		}
 		if after == 0 {
 			after = defaultRetry
 		}

@@ -259,7 +259,7 @@ func (d *door) answerProgram(r *http.Request, out *reply, prog *programmatic.Pro
 			if cont != nil {
 				cont.Answered(nil)
 			}
-			return d.failProgram(out, o.c.session, err)
+			return d.failProgram(out, o.c.named, err)
 		}
 	}
 	b := response.Encode(reply)
@@ -282,7 +282,7 @@ func endOf(prog *programmatic.Program[outcome], o outcome) (*programReply, error
 	why := prog.Stopped()
 	switch {
 	case errors.Is(why, programmatic.ErrOverrun):
-		return lateReply(o.c.session, refuse(http.StatusGatewayTimeout, codeTimeout, textTimeout)), nil
+		return lateReply(o.c.named, refuse(http.StatusGatewayTimeout, codeTimeout, textTimeout)), nil
 	case why != nil:
 		return nil, programRefusal(why)
 	}

@@ -85,7 +85,7 @@ func (r *reply) fail(err error, c *call) error {
 	}
 	he := asRefusal(err)
 	late := map[string]any{
-		"session_id": c.session, "stdout": "", "stderr": "[sandbox] " + he.Message + "\n", "files": []CodeFile{},
+		"session_id": c.named, "stdout": "", "stderr": "[sandbox] " + he.Message + "\n", "files": []CodeFile{},
 		"code": nil, "signal": nil, "status": "XX", "message": he.Message, "error": response.Body(he).Error,
 		"wall_time": c.wall.Milliseconds(),
 	}

@@ -35,6 +35,7 @@ type call struct {
 	foreign string // a session that is somebody else's
 	charge  host.Charge
 	session string // once known
+	named   string // what a reply says: session, or one that came to nothing
 	started bool
 	began   time.Time     // when it started
 	wall    time.Duration // how long the program ran, once that is known
@@ -140,6 +141,9 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 		if c.charge == nil {
 			return nil, errors.New("reserve: the billing answered without a charge")
 		}
+		if err := i.name(c, target); err != nil {
+			return nil, err
+		}
 		if c.admitted != nil {
 			c.admitted()
 		}
@@ -163,7 +167,7 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 		if err != nil {
 			return nil, err
 		}
-		x, c.session = f.add(s), s.ID
+		x, c.session, c.named = f.add(s), s.ID, s.ID
 		i.telemetry.SessionCreated(string(session.OriginExec))
 		// Nobody else knows the session; the turn keeps the sweep out.
 		if done, err = i.host.Sessions().Hold(ctx, s.ID); err != nil {
@@ -187,6 +191,17 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 		err = vanished(err)
 	}
 	return res, err
+}
+
+// name gives the run the session id of a reply that comes before there is a session:
+// clients need one in each reply. A new one is as good as that of a session that
+// vanished: whoever continues it gets a session of this id.
+func (i *Interpreter) name(c *call, t session.Target) (err error) {
+	if c.named = c.session; c.named == "" {
+		keys := i.host.Keys()
+		c.named, err = keys.NewSession(keys.Route(t.Config, t.Node))
+	}
+	return err
 }
 
 // options are those of a session that the run needs.

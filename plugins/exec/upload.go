@@ -198,6 +198,8 @@ func (u *upload) store(ctx context.Context, name string, r io.Reader) (backend.E
 		return e, nil
 	case backend.ProvesGone(err):
 		return e, session.ErrNotFound
+	case backend.Full(err): // a smaller file of a batch may have room
+		return e, &fileFault{asRefusal(err)}
 	}
 	switch backend.KindOf(err) {
 	case backend.KindInvalidRequest, backend.KindConflict, backend.KindNotFound:

@@ -25,7 +25,8 @@ const (
 	KindUnsupported Kind = "unsupported"
 	// KindConflict: it collides with something that exists or runs.
 	KindConflict Kind = "conflict"
-	// KindCapacity: a quota, rate or size limit; later or elsewhere it may work.
+	// KindCapacity: a quota, rate or size limit; later or elsewhere it may work. With
+	// SubjectFile and without a hint of when, it is the sandbox that is full (Full).
 	KindCapacity Kind = "capacity"
 	// KindTimeout: the provider did not finish in time; it may work again.
 	KindTimeout Kind = "timeout"
@@ -164,6 +165,13 @@ func ProvesGone(err error) bool {
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Kind == KindNotFound || e.Kind == KindTerminal)
+}
+
+// Full reports whether err says that a sandbox cannot take a file because it holds as
+// much as it may: the same call works once something was removed, and not by waiting.
+func Full(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == KindCapacity && e.Subject == SubjectFile && e.RetryAfter == 0
 }
 
 // Retriable reports whether the same call may succeed later.

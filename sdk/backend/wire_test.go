@@ -21,6 +21,22 @@ import (
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
 )
 
+// TestFull: a full sandbox is told from a rate limit and from a backend without room.
+func TestFull(t *testing.T) {
+	full := &Error{Kind: KindCapacity, Subject: SubjectFile}
+	if !Full(full) || !Full(fmt.Errorf("store: %w", full)) {
+		t.Error("a sandbox that is full is not")
+	}
+	for _, err := range []error{
+		nil, errors.New("full"), &Error{Kind: KindCapacity, Subject: SubjectSandbox}, &Error{Kind: KindCapacity}, &Error{Kind: KindCapacity, Subject: SubjectRun},
+		&Error{Kind: KindCapacity, Subject: SubjectFile, RetryAfter: time.Second}, &Error{Kind: KindInvalidRequest, Subject: SubjectFile},
+	} {
+		if Full(err) {
+			t.Errorf("%v is a full sandbox", err)
+		}
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // dial connects a client to a server over memory; stop cuts the connection.

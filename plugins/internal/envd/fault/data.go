@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -19,7 +20,8 @@ func Data(provider, op string, subject backend.Subject, r *Reply) *backend.Error
 		Kind: dataKind(r), Op: op, Provider: provider, Plane: backend.PlaneData,
 		Message: say(r), Status: r.Status, RetryAfter: r.RetryAfter,
 	}
-	if subject != backend.SubjectSandbox {
+	// A rate limit is about no file: it would read as a disk that is full.
+	if subject != backend.SubjectSandbox && r.Status != http.StatusTooManyRequests {
 		e.Subject = subject
 	}
 	return e

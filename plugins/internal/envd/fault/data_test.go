@@ -67,6 +67,12 @@ func TestData(t *testing.T) {
 			t.Errorf("%s: not routed: %v", row.name, r.NotRouted())
 		}
 	}
+	for status, want := range map[int]bool{429: false, 507: true} {
+		r := fault.Parse(status, http.Header{"Content-Type": {asJSON}}, []byte(`{"message":"no"}`))
+		if e := fault.Data("p", "WriteFile", backend.SubjectFile, r); e.Kind != backend.KindCapacity || backend.Full(e) != want {
+			t.Errorf("%d about a file: %+v", status, e)
+		}
+	}
 	r := fault.Parse(503, http.Header{"Retry-After": {"2"}, "Content-Type": {asJSON}}, []byte(`{"error":"service unavailable"}`))
 	if e := fault.Data("p", "Op", "", r); e.RetryAfter.Seconds() != 2 || !r.NotRouted() {
 		t.Errorf("pausing, with a hint: %+v", e)

@@ -50,7 +50,7 @@ func snapshotError(op string, err error) error {
 func fileError(op, path string, err error) error {
 	var kind backend.Kind
 	var typed *backend.Error
-	reason := err
+	reason, subject := err, backend.SubjectFile
 	switch {
 	case err == nil:
 		return nil
@@ -60,8 +60,11 @@ func fileError(op, path string, err error) error {
 		kind, reason = backend.KindNotFound, errors.New("no such file")
 	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTEMPTY):
 		kind, reason = backend.KindConflict, errors.New("exists already")
-	case errors.Is(err, rootfs.ErrQuota), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case errors.Is(err, rootfs.ErrQuota):
 		kind, reason = backend.KindCapacity, errors.New("the sandbox's storage is full")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		// No fault of the sandbox, so nothing that its user could do.
+		kind, subject, reason = backend.KindCapacity, backend.SubjectSandbox, errors.New("the machine's storage is full")
 	case errors.Is(err, errNotFile), errors.Is(err, errNotDir), errors.Is(err, errTooLarge), errors.Is(err, syscall.EISDIR),
 		errors.Is(err, rootfs.ErrPath), errors.Is(err, rootfs.ErrIsDir), errors.Is(err, rootfs.ErrNotDir):
 		kind = backend.KindInvalidRequest
@@ -77,7 +80,7 @@ func fileError(op, path string, err error) error {
 		reason = pe.Err
 	}
 	e := backend.Errorf(kind, op, "%s: %w", path, reason)
-	e.Provider, e.Subject, e.Plane = Name, backend.SubjectFile, backend.PlaneData
+	e.Provider, e.Subject, e.Plane = Name, subject, backend.PlaneData
 	return e
 }
 

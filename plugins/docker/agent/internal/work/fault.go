@@ -50,7 +50,9 @@ func Fault(err error) *agentwire.Fault {
 		return about("conflict", "file")
 	case unix.EACCES, unix.EPERM, unix.ENAMETOOLONG, unix.EINVAL, unix.EROFS:
 		return about("invalid_request", "file")
-	case unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EFBIG, unix.EMLINK:
+	case unix.ENOSPC, unix.EDQUOT:
+		return about("capacity", "file")
+	case unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.EFBIG, unix.EMLINK:
 		return about("capacity", "")
 	}
 	return about("internal", "")
