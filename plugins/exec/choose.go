@@ -7,6 +7,7 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
+	"github.com/caisson-run/caisson/plugins/exec/internal/names"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/policy"
 )
@@ -27,14 +28,25 @@ func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t ses
 			return t, nil, "", err
 		}
 	}
+	var shadowed map[string]bool // looked for once, and only where a session could be continued
 	for k := range in.Files {
 		ref := &in.Files[k]
 		if sharedRef(ref) {
 			continue
 		}
+		if err := ctx.Err(); err != nil {
+			return t, nil, "", err
+		}
 		x, err := f.lookup(ctx, ref.session(in.SessionID))
-		if err == nil && continuable(f.owner, x.Sandbox.Metadata) && !f.shadowed(ctx, in, x.ID) {
-			return x.Target, x, "", nil
+		if err == nil && continuable(f.owner, x.Sandbox.Metadata) {
+			if shadowed == nil {
+				if shadowed, err = f.shadowed(ctx, in); err != nil {
+					return t, nil, "", err
+				}
+			}
+			if !shadowed[x.ID] {
+				return x.Target, x, "", nil
+			}
 		}
 		if err != nil && !gone(err) {
 			return t, nil, "", err
@@ -57,25 +69,59 @@ func (i *Interpreter) choose(ctx context.Context, f *finder, in *CodeRun) (t ses
 	return t, nil, "", nil
 }
 
-// shadowed reports whether a file of a session gives way to another session's
-// file of the same name: to run there would destroy the first, which has to stay
-// downloadable under its id.
-func (f *finder) shadowed(ctx context.Context, in *CodeRun, id string) bool {
-	for k := range in.Files {
-		if in.Files[k].session(in.SessionID) != id {
+// shadowed are the sessions that have a file which gives way to another session's of
+// the same name: to run there would destroy the first, which has to stay downloadable
+// under its id. It looks at each ref twice, however many there are.
+func (f *finder) shadowed(ctx context.Context, in *CodeRun) (map[string]bool, error) {
+	// later are sessions that a name comes from, from the end of the list on. Two of them
+	// are another one than any session.
+	type later struct{ one, two string }
+	out, byName := make(map[string]bool), make(map[string]later)
+	several := severalSources(in)
+	for k := len(in.Files) - 1; k >= 0; k-- {
+		name, err := names.Ref(in.Files[k].Name)
+		if err != nil || !several[name] {
 			continue
 		}
-		for j := k + 1; j < len(in.Files); j++ {
-			other := in.Files[j].session(in.SessionID)
-			if in.Files[j].Name != in.Files[k].Name || other == id {
-				continue
-			}
-			if _, err := f.lookup(ctx, other); err == nil {
-				return true
-			}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		id, l := in.Files[k].session(in.SessionID), byName[name]
+		if l.one != "" && l.one != id || l.two != "" && l.two != id {
+			out[id] = true
+		}
+		if id == l.one || id == l.two || l.two != "" {
+			continue
+		}
+		if _, err := f.lookup(ctx, id); err != nil {
+			continue // nothing comes from there
+		}
+		if l.one == "" {
+			l.one = id
+		} else {
+			l.two = id
+		}
+		byName[name] = l
+	}
+	return out, nil
+}
+
+// severalSources are the names that a request has from more than one session.
+func severalSources(in *CodeRun) map[string]bool {
+	first, several := make(map[string]string, len(in.Files)), make(map[string]bool)
+	for k := range in.Files {
+		name, err := names.Ref(in.Files[k].Name)
+		if err != nil {
+			continue // it will be missing
+		}
+		id := in.Files[k].session(in.SessionID)
+		if s, ok := first[name]; !ok {
+			first[name] = id
+		} else if s != id {
+			several[name] = true
 		}
 	}
-	return false
+	return several
 }
 
 // order is a planned run: what a target will be asked to do.

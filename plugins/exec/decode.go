@@ -13,6 +13,8 @@ import (
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/identity"
+	"github.com/caisson-run/caisson/plugins/exec/internal/names"
+	"github.com/caisson-run/caisson/plugins/exec/internal/shallow"
 )
 
 // Bounds of a request beside its size.
@@ -20,6 +22,8 @@ const (
 	maxLang  = 64
 	maxArgs  = 1024
 	maxFiles = 1000
+	// maxRefBytes bounds each text of an input ref, such as its name.
+	maxRefBytes = names.MaxRaw
 	// maxArgBytes is Linux's bound of one argument, the NUL at its end left out.
 	maxArgBytes = 128<<10 - 1
 	// maxArgsBytes bounds all of them together. A language table reads and
@@ -41,12 +45,15 @@ func (e *fieldError) Error() string { return e.field + " " + e.rule }
 // may hold any JSON, and the timeout may be any number. Names are exact: the
 // decoder of encoding/json would also take "CODE" for "code".
 func (r *CodeRun) UnmarshalJSON(b []byte) error {
-	m, err := members(b)
+	m, err := members(b, runMembers...)
 	if err != nil {
 		return err
 	}
 	return r.members(m)
 }
+
+// runMembers are those that members reads.
+var runMembers = []string{"lang", "code", "session_id", "user_id", "entity_id", "runtime_session_hint", "timeout", "args", "files"}
 
 func (r *CodeRun) members(m map[string]json.RawMessage) (err error) {
 	*r = CodeRun{}
@@ -67,7 +74,7 @@ func (r *CodeRun) members(m map[string]json.RawMessage) (err error) {
 
 // UnmarshalJSON decodes an input ref as tolerantly as CodeRun does.
 func (f *CodeFile) UnmarshalJSON(b []byte) error {
-	m, err := members(b)
+	m, err := members(b, refMembers...)
 	if err != nil {
 		return err
 	}
@@ -94,19 +101,34 @@ func (f *CodeFile) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// members splits an object. Of members with the same name the last one counts.
-func members(b []byte) (map[string]json.RawMessage, error) {
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(b, &m); err != nil {
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return nil, errors.New("must be a JSON object")
-		}
-		return nil, err
+var refMembers = []string{
+	"id", "name", "storage_session_id", "session_id", "kind", "resource_id", "entity_id", "contentType",
+	"version", "size", "inherited", "modified_from",
+}
+
+// members are those of an object that are named. Of members with the same name the last
+// one counts.
+func members(b []byte, named ...string) (map[string]json.RawMessage, error) {
+	if !json.Valid(b) { // UnmarshalJSON may be called with anything
+		return nil, errors.New("is not valid JSON")
 	}
-	if m == nil {
+	m, err := shallow.Members(b, named...)
+	if err != nil {
 		return nil, errors.New("must be a JSON object")
 	}
 	return m, nil
+}
+
+// elements are those of an array in a body. field is the member that holds it.
+func elements(raw json.RawMessage, field string, most int) ([]json.RawMessage, error) {
+	values, err := shallow.Elements(raw, most)
+	switch {
+	case errors.Is(err, shallow.ErrTooMany):
+		return nil, &fieldError{field, fmt.Sprintf("has more than %d elements", most)}
+	case err != nil:
+		return nil, &fieldError{field, "must be an array"}
+	}
+	return values, nil
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
@@ -151,13 +173,10 @@ func arguments(raw json.RawMessage) ([]string, error) {
 	}
 	values := []json.RawMessage{raw}
 	if raw[0] == '[' {
-		values = nil
-		if err := json.Unmarshal(raw, &values); err != nil {
-			return nil, &fieldError{"args", "is not readable"}
+		var err error
+		if values, err = elements(raw, "args", maxArgs); err != nil {
+			return nil, err
 		}
-	}
-	if len(values) > maxArgs {
-		return nil, &fieldError{"args", fmt.Sprintf("has more than %d elements", maxArgs)}
 	}
 	args := make([]string, len(values))
 	for i, v := range values {
@@ -182,12 +201,9 @@ func refs(raw json.RawMessage) ([]CodeFile, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	var values []json.RawMessage
-	if json.Unmarshal(raw, &values) != nil {
-		return nil, &fieldError{"files", "must be an array"}
-	}
-	if len(values) > maxFiles {
-		return nil, &fieldError{"files", fmt.Sprintf("has more than %d elements", maxFiles)}
+	values, err := elements(raw, "files", maxFiles)
+	if err != nil {
+		return nil, err
 	}
 	var out []CodeFile
 	for i, v := range values {
@@ -249,6 +265,11 @@ func (r *CodeRun) check() *host.HTTPError {
 	case len(r.Files) > maxFiles:
 		return bad("files", fmt.Sprintf("has more than %d elements", maxFiles))
 	}
+	for i := range r.Files {
+		if field := r.Files[i].tooLong(); field != "" {
+			return bad(fmt.Sprintf("files[%d].%s", i, field), fmt.Sprintf("is longer than %d bytes", maxRefBytes))
+		}
+	}
 	total := 0
 	for i, a := range r.Args {
 		switch {
@@ -263,4 +284,22 @@ func (r *CodeRun) check() *host.HTTPError {
 		return bad("args", fmt.Sprintf("has more than %d bytes in all", maxArgsBytes))
 	}
 	return nil
+}
+
+// tooLong is the member of a ref that has more bytes than any that means something.
+func (f *CodeFile) tooLong() string {
+	for _, x := range []member{
+		{"id", &f.ID},
+		{"name", &f.Name},
+		{"storage_session_id", &f.StorageSessionID},
+		{"session_id", &f.SessionID},
+		{"kind", &f.Kind},
+		{"resource_id", &f.ResourceID},
+		{"entity_id", &f.EntityID},
+	} {
+		if len(*x.p) > maxRefBytes {
+			return x.field
+		}
+	}
+	return ""
 }

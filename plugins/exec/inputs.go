@@ -273,12 +273,15 @@ func (v *verified) Read(p []byte) (int, error) {
 
 // unplaced marks what the backend reports as missing.
 func (in *inputs) unplaced(paths []string) {
+	byName := make(map[string]*input, len(in.found)) // no two have the same
+	for _, x := range in.found {
+		byName[x.name] = x
+	}
 	for _, p := range paths {
-		for _, x := range in.found {
-			if names.Absolute(x.name) == p {
-				x.missing = true
-				in.missing = append(in.missing, names.Show(x.ref.Name))
-			}
+		name, _ := names.Relative(p)
+		if x := byName[name]; x != nil && !x.missing {
+			x.missing = true
+			in.missing = append(in.missing, names.Show(x.ref.Name))
 		}
 	}
 }

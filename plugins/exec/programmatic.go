@@ -152,18 +152,15 @@ func tools(raw json.RawMessage) ([]prelude.Tool, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	var values []json.RawMessage
-	if json.Unmarshal(raw, &values) != nil {
-		return nil, &fieldError{"tools", "must be an array"}
-	}
-	if len(values) > maxTools {
-		return nil, &fieldError{"tools", fmt.Sprintf("has more than %d elements", maxTools)}
+	values, err := elements(raw, "tools", maxTools)
+	if err != nil {
+		return nil, err
 	}
 	seen := make(map[string]bool, len(values))
 	var out []prelude.Tool
 	for i, v := range values {
 		field := fmt.Sprintf("tools[%d]", i)
-		m, err := members(v)
+		m, err := members(v, "name", "description", "parameters")
 		if err != nil {
 			return nil, &fieldError{field, "must be an object"}
 		}

@@ -27,14 +27,24 @@ const (
 	MaxSegmentBytes = 255
 )
 
+// MaxRaw bounds a name before it is normalised: NFC leaves more than a quarter of the bytes
+// of a text (U+1FBE U+0308 U+0301 becomes U+0390), so that nothing longer comes within
+// MaxBytes, root and all.
+const MaxRaw = 5 * MaxBytes
+
 // root is what a client may put in front of a name: it is the path that the
 // model was told.
 const root = backend.DataDir + "/"
+
+var errTooLong = fmt.Errorf("is longer than %d bytes", MaxBytes)
 
 // Ref turns the name of an input ref into a path relative to the data directory.
 // The name is where the client promised the file to be, so it is refused rather
 // than repaired (docs/wire.md).
 func Ref(name string) (string, error) {
+	if len(name) > MaxRaw {
+		return "", errTooLong
+	}
 	if !utf8.ValidString(name) {
 		return "", errors.New("is not valid UTF-8")
 	}
@@ -63,8 +73,12 @@ func Announce(name string) (string, error) {
 // directory. Sub-directories are kept. An absolute path and one with backslashes
 // or a drive, which old browsers send, come down to their last segment, and a
 // segment that is too long is cut before its extension. A ".." segment is
-// refused: nobody who sends one means the file that it would be renamed to.
+// refused: nobody who sends one means the file that it would be renamed to. So is a
+// name that is longer than any that becomes a path.
 func Upload(name string) (string, error) {
+	if len(name) > MaxRaw {
+		return "", errTooLong
+	}
 	name = norm.NFC.String(strings.ToValidUTF8(name, "_"))
 	name = strings.TrimPrefix(name, root)
 	p := strings.ReplaceAll(name, `\`, "/")
@@ -97,7 +111,7 @@ func check(p string) error {
 	case p == "":
 		return errors.New("is empty")
 	case len(p) > MaxBytes:
-		return fmt.Errorf("is longer than %d bytes", MaxBytes)
+		return errTooLong
 	case strings.ContainsFunc(p, unicode.IsControl):
 		return errors.New("contains a control character")
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
+	"golang.org/x/text/unicode/norm"
 )
 
 func TestRef(t *testing.T) {
@@ -161,6 +162,24 @@ func TestAnnounce(t *testing.T) {
 		}
 		if _, ref := names.Ref(got); err == nil && ref != nil {
 			t.Errorf("%q is announced and refused: %v", name, ref)
+		}
+	}
+}
+
+// A name is refused for its length before it is normalised, and no name that would have
+// been good is.
+func TestLongNames(t *testing.T) {
+	segment := strings.Repeat("\u1fbe\u0308\u0301", 127) // 889 bytes, 254 when normalised
+	good := strings.Join([]string{segment, segment, segment, segment}, "/")
+	want := norm.NFC.String(good)
+	for _, f := range []func(string) (string, error){names.Ref, names.Upload} {
+		if got, err := f(good); err != nil || got != want {
+			t.Errorf("%d bytes: %d, %v", len(good), len(got), err)
+		}
+		long := strings.Repeat("\u1fbe\u0308\u0301", 1<<20)
+		var err error
+		if n := testing.AllocsPerRun(5, func() { _, err = f(long) }); n > 0 || err == nil {
+			t.Errorf("%v allocations for a name that is too long, %v", n, err)
 		}
 	}
 }
