@@ -144,6 +144,8 @@ type Peer struct {
 type Requests struct {
 	// MaxBytes is the most that one JSON body may hold.
 	MaxBytes Size `yaml:"max_bytes"`
+	// Memory is what all bodies that are read and run at once may take.
+	Memory Size `yaml:"memory"`
 }
 
 // Uploads bound what callers store without running anything.

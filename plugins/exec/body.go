@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/bodies"
+	"github.com/caisson-run/caisson/plugins/exec/internal/shallow"
 )
 
 // guarded reads a request's body up to a limit and gives up on a client that
@@ -23,6 +25,9 @@ type guarded struct {
 	upload bool
 	// over is said of a body beyond the limit.
 	over string
+	// share and count are of JSON bodies only.
+	share *bodies.Body
+	count *shallow.Counter
 }
 
 // pieceRead is how much of a body has to come within Options.BodyIdle, unless it ends.
@@ -51,6 +56,9 @@ func (g *guarded) Read(p []byte) (int, error) {
 	g.waited += time.Since(began)
 	if g.piece += n; g.piece >= pieceRead {
 		g.waited, g.piece = 0, 0
+	}
+	if refused := g.weigh(p[:n]); refused != nil {
+		return 0, refused
 	}
 	switch {
 	case err == nil || err == io.EOF:
@@ -94,11 +102,14 @@ type brokenBody struct{ err error }
 func (e *brokenBody) Error() string { return "read the body: " + e.err.Error() }
 func (e *brokenBody) Unwrap() error { return e.err }
 
-// readBody reads a JSON body of up to limit bytes.
-func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// readBody reads a JSON body of up to limit bytes, which share counts unless it is nil.
+func (i *Interpreter) readBody(w http.ResponseWriter, r *http.Request, limit int64, share *bodies.Body) ([]byte, error) {
 	g, err := i.guard(w, r, limit, fmt.Sprintf("the body is larger than %d bytes", limit), false)
 	if err != nil {
 		return nil, err
+	}
+	if share != nil {
+		g.weighed(share)
 	}
 	b, err := io.ReadAll(g)
 	return b, g.read(err)

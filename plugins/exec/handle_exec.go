@@ -22,7 +22,9 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer place.Leave()
-	body, err := d.readBody(w, r, d.o.BodyBytes)
+	share := d.bodies.Open(p.Org)
+	defer share.Close()
+	body, err := d.readBody(w, r, d.o.BodyBytes, share)
 	if err != nil {
 		return err
 	}
@@ -36,6 +38,9 @@ func (d *door) exec(w http.ResponseWriter, r *http.Request) error {
 		}
 		place.Leave()
 		return d.pass(w, r, node, bytes.NewReader(body))
+	}
+	if err := share.Decoded(int64(len(body))); err != nil { // in has no more
+		return tooManyBodies(err)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

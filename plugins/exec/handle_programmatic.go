@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/bodies"
 	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/response"
@@ -40,9 +41,9 @@ func (d *door) programmatic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	mine := &borrowed{Place: place}
-	defer mine.giveBack()
-	body, whole, err := d.programBody(w, r, programOwner(p))
+	mine := &borrowed{Place: place, share: d.bodies.Open(p.Org)}
+	defer mine.end()
+	body, whole, err := d.programBody(w, r, programOwner(p), mine.share)
 	if away, ok := errors.AsType[*awayError](err); ok {
 		if whole.over {
 			return refuse(http.StatusBadRequest, "invalid_request", "continuation_token must come before tool_results")
@@ -59,10 +60,20 @@ func (d *door) programmatic(w http.ResponseWriter, r *http.Request) error {
 	return d.beginProgram(w, r, p, mine, body, whole)
 }
 
-// borrowed is a place until somebody else has it.
+// borrowed is a place, and the memory of a body, until somebody else has it.
 type borrowed struct {
 	*queue.Place
 	gone bool
+
+	share *bodies.Body
+	kept  bool
+}
+
+func (b *borrowed) end() {
+	b.giveBack()
+	if !b.kept {
+		b.share.Close()
+	}
 }
 
 func (b *borrowed) giveBack() {
@@ -80,21 +91,22 @@ func (b *borrowed) hand() *queue.Place {
 
 // programBody reads a body. The beginning of what another node has to be given is kept; a
 // token of a program there is an *awayError.
-func (d *door) programBody(w http.ResponseWriter, r *http.Request, owner programmatic.Owner) (*programmatic.Body, *replayed, error) {
+func (d *door) programBody(w http.ResponseWriter, r *http.Request, owner programmatic.Owner, share *bodies.Body) (*programmatic.Body, *replayed, error) {
 	over := "the body is larger than " + strconv.Itoa(programmatic.MaxBody) + " bytes"
 	g, err := d.guard(w, r, programmatic.MaxBody, over, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	whole := &replayed{Reader: g, most: int(d.o.BodyBytes) + maxReplay}
+	whole := &replayed{Reader: g.weighed(share), most: int(d.o.BodyBytes) + maxReplay}
 	if d.host.Peers() == nil {
 		whole.forget()
 	}
 	end := func() {}
 	defer func() { end() }()
 	body, err := programmatic.ReadBody(whole, programmatic.BodyOptions{
-		Members: d.o.BodyBytes, Results: programCalls,
+		Members: d.o.BodyBytes, Results: programCalls, Known: programMembers,
 		Token: func(token string) error {
+			share.InParts()
 			id, ok := nodePart(token)
 			if !ok {
 				return &programmatic.BodyError{Rule: "continuation_token is not one that was issued"}
@@ -138,6 +150,9 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	if err != nil {
 		return err
 	}
+	if err := place.share.Decoded(2 * int64(len(source))); err != nil { // it has the code, and so has in
+		return tooManyBodies(err)
+	}
 	var tools []string
 	for _, t := range in.tools {
 		tools = append(tools, t.Name)
@@ -159,7 +174,9 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	}
 	// What the request's context carries, such as who pays, is for the whole program; its
 	// end is that of this request only.
+	place.kept = true
 	prog.Run(context.WithoutCancel(r.Context()), func(ctx context.Context) outcome {
+		defer place.share.Close()
 		return d.runProgram(ctx, c)
 	})
 	out := newReply(w, d.o.KeepAlive)
@@ -309,7 +326,7 @@ const peerCancel = 2 * time.Second
 // such a request.
 func (d *door) cancelProgram(w http.ResponseWriter, r *http.Request) error {
 	p := principal(r)
-	body, err := d.readBody(w, r, cancelBytes)
+	body, err := d.readBody(w, r, cancelBytes, nil)
 	if err != nil {
 		return err
 	}

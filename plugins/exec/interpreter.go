@@ -15,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/host/session/minted"
 	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/internal/machine"
+	"github.com/caisson-run/caisson/plugins/exec/internal/bodies"
 	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
@@ -63,6 +64,11 @@ type Options struct {
 
 	// BodyBytes bounds a JSON body: 16 MiB.
 	BodyBytes int64
+	// BodyMemoryBytes bounds the memory of all JSON bodies that are read and run at once, half
+	// of it those of each tenant: an eighth of what the machine has. A body counts for 10 times
+	// its bytes until it is decoded, results of tools for 4 times, and then for what is kept of
+	// it; the first 64 KiB count for nothing. One of the largest has room in any case.
+	BodyMemoryBytes int64
 	// BodyIdle is how long the server waits for 16 KiB of a body, or for its end: 30 s.
 	// BodyTime bounds it as a whole: 15 minutes.
 	BodyIdle, BodyTime time.Duration
@@ -110,6 +116,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.TenantMemoryBytes, o.MemoryBytes/2)
 	def(&o.RatePrincipals, 10_000)
 	def(&o.BodyBytes, 16<<20)
+	def(&o.BodyMemoryBytes, machine.Memory()/8)
 	def(&o.BodyIdle, 30*time.Second)
 	def(&o.BodyTime, 15*time.Minute)
 	def(&o.UploadBytes, 150<<20)
@@ -144,7 +151,7 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth, o.Programs, o.TenantPrograms) < 0 ||
-		min(o.BodyBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
+		min(o.BodyBytes, o.BodyMemoryBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
 		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive, o.Stall, o.ProgramTTL) < 0 {
 		return o, errors.New("exec: a limit is negative")
 	}
@@ -184,6 +191,8 @@ type Interpreter struct {
 	telemetry *telemetry.Telemetry
 
 	queue *queue.Queue
+	// bodies is the memory of JSON bodies.
+	bodies *bodies.Budget
 	quota *quota.Quota
 	// removals are of files, by session and path.
 	removals claims
@@ -213,6 +222,7 @@ func newInterpreter(s services, o Options) (*Interpreter, error) {
 		Running: o.Running, Waiting: o.Waiting, TenantRunning: o.TenantRunning, TenantWaiting: o.TenantWaiting,
 		TenantShare: o.TenantShare, Memory: o.MemoryBytes, TenantMemory: o.TenantMemoryBytes,
 	})
+	i.bodies = newBodies(o)
 	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)
 	i.programs = newPrograms(o, s)
 	i.life, i.kill = context.WithCancel(context.Background())

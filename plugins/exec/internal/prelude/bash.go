@@ -1,6 +1,7 @@
 package prelude
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 
@@ -15,7 +16,7 @@ import (
 // functions stand on the first line of code, so that the shell counts lines as the
 // author does. Two tools of one name are a *CollisionError.
 func Bash(tools []Tool, code string) ([]byte, error) {
-	var b strings.Builder
+	var b bytes.Buffer
 	by := make(map[string]string, len(tools))
 	for _, t := range tools {
 		id := shellName(t.Name)
@@ -25,8 +26,7 @@ func Bash(tools []Tool, code string) ([]byte, error) {
 		by[id] = t.Name
 		b.WriteString(id + `() { "$` + control.EnvCall + `" ` + quote(t.Name) + ` "$@"; }; `)
 	}
-	b.WriteString(code)
-	return []byte(b.String()), nil
+	return append(b.Bytes(), code...), nil
 }
 
 // quote makes one word of s.

@@ -6,11 +6,13 @@
 package prelude
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/caisson-run/caisson/plugins/exec/internal/shallow"
 	"github.com/caisson-run/caisson/sdk/backend/control"
 )
 
@@ -80,76 +82,71 @@ type parameter struct {
 // maxParameters bounds what is read of one schema.
 const maxParameters = 256
 
+// maxRequired bounds the list of required ones, and the members that are looked at for a
+// parameter. Of a longer list none is.
+const maxRequired = 1024
+
 // parameters reads the properties of a schema, required ones first, each group in the
 // schema's order. A schema that is not understood has none.
 func parameters(schema json.RawMessage) []parameter {
-	var s struct {
-		Properties json.RawMessage `json:"properties"`
-		Required   []string        `json:"required"`
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		// Required may be nonsense while the properties are not.
-		s.Required = nil
-		var only struct {
-			Properties json.RawMessage `json:"properties"`
-		}
-		if json.Unmarshal(schema, &only) != nil {
-			return nil
-		}
-		s.Properties = only.Properties
-	}
-	must := make(map[string]bool, len(s.Required))
-	for _, r := range s.Required {
-		must[r] = true
-	}
-	d := json.NewDecoder(bytes.NewReader(s.Properties))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	s, err := shallow.Members(schema, "properties", "required")
+	if err != nil {
 		return nil
+	}
+	must := make(map[string]bool)
+	names, _ := shallow.Elements(s["required"], maxRequired) // it may be nonsense while the properties are not
+	for _, raw := range names {
+		var name string
+		if json.Unmarshal(raw, &name) != nil {
+			clear(must)
+			break
+		}
+		must[name] = true
 	}
 	var required, optional []parameter
 	seen := make(map[string]bool)
-	for d.More() && len(seen) < maxParameters {
-		t, err := d.Token()
-		if err != nil {
-			return nil
+	looked := 0
+	err = shallow.Each(s["properties"], func(quoted []byte, value json.RawMessage) error {
+		if looked++; looked > maxRequired || len(seen) == maxParameters {
+			return errEnough
 		}
-		var raw json.RawMessage
-		if d.Decode(&raw) != nil {
+		var name string
+		if len(quoted) > 6*control.MaxName+2 || json.Unmarshal(quoted, &name) != nil || name == "" || len(name) > control.MaxName || seen[name] {
 			return nil
-		}
-		name, _ := t.(string)
-		if name == "" || len(name) > control.MaxName || seen[name] {
-			continue
 		}
 		seen[name] = true
-		p := parameter{Name: name, Required: must[name], Object: takesObject(raw)}
+		p := parameter{Name: name, Required: must[name], Object: takesObject(value)}
 		if p.Required {
 			required = append(required, p)
 		} else {
 			optional = append(optional, p)
 		}
+		return nil
+	})
+	if err != nil && err != errEnough {
+		return nil
 	}
 	return append(required, optional...)
 }
 
+var errEnough = errors.New("enough parameters")
+
 // takesObject reports whether a schema may take an object.
 func takesObject(schema json.RawMessage) bool {
-	var s struct {
-		Type any `json:"type"`
-	}
-	if json.Unmarshal(schema, &s) != nil {
+	s, err := shallow.Members(schema, "type")
+	if err != nil {
 		return true
 	}
-	switch t := s.Type.(type) {
-	case string:
-		return t == "object"
-	case []any:
-		for _, x := range t {
-			if x == "object" {
-				return true
-			}
-		}
-		return false
+	const object = `"object"`
+	switch t := s["type"]; {
+	case len(t) > 0 && t[0] == '"':
+		return string(t) == object
+	case len(t) > 0 && t[0] == '[':
+		types, err := shallow.Elements(t, maxTypes)
+		return err != nil || slices.ContainsFunc(types, func(x json.RawMessage) bool { return string(x) == object })
 	}
 	return true // it says nothing
 }
+
+// maxTypes bounds the types of one parameter: JSON has seven.
+const maxTypes = 16

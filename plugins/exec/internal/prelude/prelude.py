@@ -9,10 +9,9 @@ import sys
 import traceback
 import types
 
-# Stands in front of a program that calls tools. The program's own text, and what it
-# may call, come as JSON in "job"; prelude.go says what they are.
+# Stands in front of a program that calls tools. The program's own text is "code"; what it
+# may call comes as JSON in "job", and what is said of each in "about"; python.go writes them.
 job = json.loads(job)
-code = job["code"]
 names = sys.modules["__main__"].__dict__
 
 
@@ -152,7 +151,7 @@ async def call(name, data):
         connection = connections[loop] = Connection(loop)
     return await connection.call(name, data)
 
-def function(tool):
+def function(tool, description):
     name, known = tool["identifier"], tool["parameters"] or []
     positions = [p["name"] for p in known]
     members = set(positions)
@@ -180,7 +179,7 @@ def function(tool):
 
     tool_function.__name__ = tool_function.__qualname__ = name
     tool_function.__module__ = "__main__"
-    tool_function.__doc__ = tool["description"] or None
+    tool_function.__doc__ = description or None
     kinds = inspect.Parameter
     shown = [
         kinds(p["name"], kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if p["required"] else None)
@@ -196,8 +195,8 @@ def function(tool):
 keywords = set(keyword.kwlist)
 names["asyncio"], names["json"] = asyncio, json
 names["ToolExecutionError"] = ToolExecutionError
-for tool in job["tools"]:
-    names[tool["identifier"]] = function(tool)
+for tool, description in zip(job["tools"], about):
+    names[tool["identifier"]] = function(tool, description)
 
 plain_run = asyncio.run
 

@@ -1,11 +1,12 @@
 package prelude
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"strings"
 	"unicode"
-	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/caisson-run/caisson/sdk/backend/control"
 )
@@ -18,64 +19,92 @@ var pythonText string
 // the main module, under its own line numbers.
 func Python(tools []Tool, code string) []byte {
 	type function struct {
-		Name        string      `json:"name"`
-		Identifier  string      `json:"identifier"`
-		Description string      `json:"description"`
-		Parameters  []parameter `json:"parameters"`
+		Name       string      `json:"name"`
+		Identifier string      `json:"identifier"`
+		Parameters []parameter `json:"parameters"`
 	}
 	job := struct {
-		Code  string     `json:"code"`
 		Tools []function `json:"tools"`
 		// Open is how many calls may be open at once, Bytes what one input may have.
 		Open  int `json:"open"`
 		Bytes int `json:"bytes"`
-	}{Code: code, Tools: []function{}, Open: control.MaxOpen, Bytes: control.MaxValue}
+	}{Tools: []function{}, Open: control.MaxOpen, Bytes: control.MaxValue}
 	ids := numbered(tools, pythonName)
 	for i, t := range tools {
 		job.Tools = append(job.Tools, function{
-			Name: t.Name, Identifier: ids[i], Description: t.Description, Parameters: parameters(t.Parameters),
+			Name: t.Name, Identifier: ids[i], Parameters: parameters(t.Parameters),
 		})
 	}
-	text, err := json.Marshal(job)
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(job); err != nil {
 		panic(err) // strings, numbers and booleans only
 	}
-	return []byte("exec(compile(" + literal(pythonText) + `, "<tools>", "exec"), {"job": ` + literal(ascii(string(text))) + "})\n")
-}
-
-// literal writes a text in ASCII as a Python literal: in this JSON and Python are alike.
-func literal(text string) string {
-	b, err := json.Marshal(text)
-	if err != nil {
-		panic(err) // it is a string
+	const around = len(`exec(compile(, "<tools>", "exec"), {"job": , "about": [], "code": })`) + 1
+	size := around + literalSize(pythonText) + literalSize(text.Bytes()) + literalSize(code)
+	for _, t := range tools {
+		size += literalSize(t.Description) + 1
 	}
-	return string(b)
+	out := appendLiteral(append(make([]byte, 0, size), `exec(compile(`...), pythonText)
+	out = appendLiteral(append(out, `, "<tools>", "exec"), {"job": `...), text.Bytes())
+	out = append(out, `, "about": [`...)
+	for _, t := range tools { // texts that may be long
+		out = append(appendLiteral(out, t.Description), ',')
+	}
+	out = appendLiteral(append(out, `], "code": `...), code)
+	return append(out, "})\n"...)
 }
 
-// ascii writes JSON without any character beyond ASCII.
-func ascii(text string) string {
+// appendLiteral writes UTF-8 as a Python literal in ASCII. But for control characters nothing
+// takes more than three times its bytes.
+func appendLiteral[T string | []byte](b []byte, text T) []byte {
 	const hex = "0123456789abcdef"
-	var b strings.Builder
-	b.Grow(len(text))
-	unit := func(u uint16) {
-		b.WriteString(`\u`)
-		for shift := 12; shift >= 0; shift -= 4 {
-			b.WriteByte(hex[u>>shift&15])
+	b = append(b, '"')
+	for i := 0; i < len(text); {
+		c, n := rune(text[i]), 1
+		if c >= utf8.RuneSelf {
+			c, n = utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
 		}
-	}
-	for _, c := range text {
+		i += n
+		digits := 0
 		switch {
-		case c < 0x7f:
-			b.WriteRune(c)
+		case c == '\n':
+			b = append(b, `\n`...)
+		case c == '"' || c == '\\':
+			b = append(b, '\\', byte(c))
+		case c >= ' ' && c < utf8.RuneSelf:
+			b = append(b, byte(c))
+		case c < 0x100:
+			b, digits = append(b, `\x`...), 2
 		case c < 0x10000:
-			unit(uint16(c))
+			b, digits = append(b, `\u`...), 4
 		default:
-			hi, lo := utf16.EncodeRune(c)
-			unit(uint16(hi))
-			unit(uint16(lo))
+			b, digits = append(b, `\U`...), 8
+		}
+		for digits--; digits >= 0; digits-- {
+			b = append(b, hex[c>>(4*digits)&15])
 		}
 	}
-	return b.String()
+	return append(b, '"')
+}
+
+// literalSize is how many bytes appendLiteral appends at most to valid UTF-8.
+func literalSize[T string | []byte](text T) int {
+	n := len(text) + 2
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\' || c == '\n':
+			n++
+		case c < ' ', c >= 0xe0 && c < 0xf0:
+			n += 3
+		case c >= 0xf0:
+			n += 6
+		case c >= 0xc0:
+			n += 4
+		}
+	}
+	return n
 }
 
 // pythonName is the function's name for a tool.

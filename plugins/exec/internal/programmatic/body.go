@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
+	"github.com/caisson-run/caisson/plugins/exec/internal/shallow"
 )
 
 // Bounds of a body, in bytes.
@@ -26,7 +28,7 @@ const (
 
 // Body is one request: the members of a first one, or a continuation.
 type Body struct {
-	// Members are all but those of a continuation. Of members with the same name the
+	// Members are those that BodyOptions.Known names. Of members with the same name the
 	// last one counts.
 	Members map[string]json.RawMessage
 	// Token and Results are those of a continuation; Token is empty in a first request.
@@ -59,6 +61,8 @@ func tooLarge(format string, args ...any) error {
 type BodyOptions struct {
 	// Members bounds the bytes of all members of a first request.
 	Members int64
+	// Known are the names of the members of a first request that are kept.
+	Known []string
 	// Results bounds how many a continuation may bring.
 	Results int
 	// Token is told the token before anything that comes behind it is read. Its error
@@ -127,9 +131,10 @@ type bodyReader struct {
 	m *metered
 	d *json.Decoder
 
-	members        int64 // bytes
-	results        int64 // bytes
-	token, answers bool  // there was one
+	unknown        json.RawMessage // the last member that nobody wants
+	members        int64           // bytes
+	results        int64           // bytes
+	token, answers bool            // there was one
 }
 
 // allow lets the next thing have n bytes.
@@ -187,17 +192,27 @@ func (b *bodyReader) read() error {
 func (b *bodyReader) member(key string) error {
 	over := tooLarge("the body is larger than %d bytes", b.o.Members)
 	b.allow(b.o.Members-b.members+1, over)
-	var raw json.RawMessage
-	if err := b.d.Decode(&raw); err != nil {
+	// A body may have a million members: each that is kept costs far more than it has bytes.
+	known := key == "continuation_token" || slices.Contains(b.o.Known, key)
+	var own json.RawMessage
+	into := &own
+	if !known {
+		into = &b.unknown
+	}
+	if err := b.d.Decode(into); err != nil {
 		return err
 	}
+	raw := *into
 	if b.members += int64(len(raw) + len(key)); b.members > b.o.Members {
 		return over
 	}
 	if !utf8.Valid(raw) {
 		return &BodyError{Encoding: true, Rule: show(key) + " is not valid UTF-8"}
 	}
-	if key != "continuation_token" {
+	switch {
+	case !known:
+		return nil
+	case key != "continuation_token":
 		b.Members[key] = raw
 		return nil
 	}
@@ -261,8 +276,8 @@ func (b *bodyReader) toolResults() error {
 
 // result reads one element, or says what is wrong with it.
 func result(raw json.RawMessage) (x Result, rule string) {
-	var m map[string]json.RawMessage
-	if raw[0] != '{' || json.Unmarshal(raw, &m) != nil {
+	m, err := shallow.Members(raw, "call_id", "is_error", "error_message", "result")
+	if err != nil {
 		return x, " must be an object"
 	}
 	if id := m["call_id"]; len(id) == 0 || id[0] != '"' || json.Unmarshal(id, &x.CallID) != nil || x.CallID == "" {

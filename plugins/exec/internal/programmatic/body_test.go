@@ -18,7 +18,7 @@ func read(s string, token func(string) error) (*Body, error) {
 	if len(s) < 1<<20 {
 		r = iotest.HalfReader(r)
 	}
-	return ReadBody(r, BodyOptions{Members: 1 << 10, Results: 3, Token: token})
+	return ReadBody(r, BodyOptions{Members: 1 << 10, Known: []string{"lang", "code", "tools"}, Results: 3, Token: token})
 }
 
 func TestReadBody(t *testing.T) {
@@ -37,6 +37,14 @@ func TestReadBody(t *testing.T) {
 		if fmt.Sprintf("%+v", b.Results[i]) != fmt.Sprintf("%+v", want) {
 			t.Errorf("%d: %+v, want %+v", i, b.Results[i], want)
 		}
+	}
+}
+
+// What nobody asked for is not kept.
+func TestUnknownMembers(t *testing.T) {
+	b, err := read(`{"a":1,"code":"x","b":[{}],"lang":"py","a":"`+strings.Repeat("y", 100)+`"}`, nil)
+	if err != nil || len(b.Members) != 2 || string(b.Members["code"]) != `"x"` || string(b.Members["lang"]) != `"py"` {
+		t.Errorf("%+v, %v", b, err)
 	}
 }
 

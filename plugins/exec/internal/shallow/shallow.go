@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strconv"
 )
 
 // Errors of Members and Elements.
@@ -23,26 +24,34 @@ var (
 )
 
 // Members returns those members of an object that are named, as parts of b. Names are
-// exact, and of members with the same name the last one counts.
+// exact, letters and underscores, and of members with the same name the last one counts.
 func Members(b []byte, names ...string) (map[string]json.RawMessage, error) {
+	m := make(map[string]json.RawMessage, len(names))
+	err := Each(b, func(name []byte, value json.RawMessage) error {
+		if k := slices.IndexFunc(names, func(s string) bool { return named(name, s) }); k >= 0 {
+			m[names[k]] = value
+		}
+		return nil
+	})
+	return m, err
+}
+
+// Each calls f with the members of an object in their order, as parts of b, until it returns an
+// error. A name comes as it is written, with its quotes.
+func Each(b []byte, f func(name []byte, value json.RawMessage) error) error {
 	b = bytes.Trim(b, space)
 	if len(b) == 0 || b[0] != '{' {
-		return nil, ErrNotObject
+		return ErrNotObject
 	}
-	m := make(map[string]json.RawMessage, len(names))
-	err := each(b, '}', func(rest []byte) (int, error) {
+	return each(b, '}', func(rest []byte) (int, error) {
 		if rest[0] != '"' {
 			return 0, errCut
 		}
-		n := length(rest)
-		if n < 0 {
+		end := length(rest)
+		if end < 0 {
 			return 0, errCut
 		}
-		name, err := text(rest[:n])
-		if err != nil {
-			return 0, err
-		}
-		n += skip(rest[n:])
+		n := end + skip(rest[end:])
 		if n == len(rest) || rest[n] != ':' {
 			return 0, errCut
 		}
@@ -52,24 +61,37 @@ func Members(b []byte, names ...string) (map[string]json.RawMessage, error) {
 		if v <= 0 {
 			return 0, errCut
 		}
-		if k := slices.IndexFunc(names, func(s string) bool { return s == string(name) }); k >= 0 {
-			m[names[k]] = json.RawMessage(rest[n : n+v : n+v])
-		}
-		return n + v, nil
+		return n + v, f(rest[:end], json.RawMessage(rest[n:n+v:n+v]))
 	})
-	return m, err
 }
 
-// text is a name without its quotes.
-func text(b []byte) ([]byte, error) {
-	if bytes.IndexByte(b, '\\') < 0 {
-		return b[1 : len(b)-1], nil
+// named reports whether a name with its quotes is s. Only one that may be, with escapes, is
+// taken apart: there may be a million of them.
+func named(name []byte, s string) bool {
+	inner := name[1 : len(name)-1]
+	const escape = len(`\u0000`)
+	if len(inner) <= len(s) || len(inner) > escape*len(s) || bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner) == s
 	}
-	var s string
-	if json.Unmarshal(b, &s) != nil {
-		return nil, errCut
+	i := bytes.IndexByte(inner, '\\')
+	if i > len(s) || string(inner[:i]) != s[:i] {
+		return false
 	}
-	return []byte(s), nil
+	for k := i; k < len(s); k++ {
+		switch {
+		case len(inner) > i && inner[i] == s[k] && s[k] != '\\':
+			i++
+		case len(inner) >= i+escape && inner[i] == '\\' && inner[i+1] == 'u':
+			n, err := strconv.ParseUint(string(inner[i+2:i+escape]), 16, 16)
+			if err != nil || n != uint64(s[k]) || n >= 0x80 {
+				return false
+			}
+			i += escape
+		default: // names that are asked for have no other escapes
+			return false
+		}
+	}
+	return i == len(inner)
 }
 
 // Elements returns the elements of an array, as parts of b, or ErrTooMany as soon as there

@@ -93,6 +93,7 @@ func (o Options) exec() exec.Options {
 		TenantPrograms:   int(f.Programs.TenantLive),
 		ProgramTTL:       time.Duration(f.Programs.TTL),
 		BodyBytes:        int64(f.Requests.MaxBytes),
+		BodyMemoryBytes:  int64(f.Requests.Memory),
 		UploadBytes:      int64(f.Uploads.MaxBytes),
 		UploadFiles:      int(f.Uploads.MaxFiles),
 		QuotaFiles:       int64(f.Uploads.TenantFiles),
