@@ -76,14 +76,6 @@ func (g *guarded) Read(p []byte) (int, error) {
 // was read to its end: the server watches it for the client going away.
 func (g *guarded) done() { _ = g.ctl.SetReadDeadline(time.Time{}) }
 
-// linger is how long a server may go on reading a body that nobody wants, before
-// its refusal goes out. It would otherwise wait for a silent client for good.
-const linger = time.Second
-
-func giveUpOnBody(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(linger)) // not every server can
-}
-
 func (g *guarded) tooSlow(cause error) error {
 	e := &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: cause}
 	if g.upload {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/linger"
 	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/hashicorp/go-hclog"
 )
@@ -24,6 +25,8 @@ type door struct {
 	log    hclog.Logger
 	ready  readiness
 	paths  map[string]bool // of routes, below their bases
+	// lingering keeps connections whose requests were refused early.
+	lingering *linger.Closer
 }
 
 // action answers a request that was let in. What it returns instead of answering
@@ -68,7 +71,7 @@ var served = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.Meth
 
 func (d *door) mount(m mounting) {
 	i := d.Interpreter
-	d.paths = make(map[string]bool)
+	d.paths, d.lingering = make(map[string]bool), linger.New()
 	seen := make(map[string]bool)
 	for _, base := range i.o.Bases {
 		base = strings.TrimRight(base, "/")
@@ -144,12 +147,10 @@ func (d *door) wrap(rt route, act action) http.Handler {
 					panic(v) // the client has to see that the answer breaks off
 				}
 				d.log.Error("panic in a handler", "route", rt.path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-				if !out.Began() {
-					giveUpOnBody(w)
-					response.Refuse(out, refuse(http.StatusInternalServerError, "internal", "internal error"))
-				}
+				end := d.refuse(out, r, refuse(http.StatusInternalServerError, "internal", "internal error"))
 				out.End()
 				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
+				end()
 			}
 		}()
 		var err error
@@ -159,13 +160,25 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		if err == nil {
 			err = act(out, r)
 		}
-		if err != nil && !out.Began() {
-			giveUpOnBody(w)
-			response.Refuse(out, asRefusal(err))
+		end := func() {}
+		if err != nil {
+			end = d.refuse(out, r, asRefusal(err))
 		}
 		out.End()
 		d.line(rt.path, r, out, start, note, err)
+		end()
 	})
+}
+
+// refuse answers with e unless an answer has begun. What it returns is called last: it
+// keeps the connection until the client, which may send its body yet, has read that.
+func (d *door) refuse(out *response.Writer, r *http.Request, e *host.HTTPError) (end func()) {
+	if out.Began() {
+		return func() {}
+	}
+	linger.Hurry(out)
+	response.Refuse(out, e)
+	return func() { d.lingering.End(out, r) }
 }
 
 // refused answers what admission turned away.
@@ -174,10 +187,10 @@ func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *ho
 		start := d.o.Now()
 		d.telemetry.RequestBegan()
 		out := response.New(w, d.o.Stall)
-		giveUpOnBody(w)
-		response.Refuse(out, e)
+		end := d.refuse(out, r, e)
 		out.End()
 		d.line(path, r, out, start, &notes{}, e)
+		end()
 	}
 }
 

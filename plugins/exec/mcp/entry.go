@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/linger"
 	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/client"
 	"github.com/hashicorp/go-hclog"
@@ -32,6 +33,7 @@ type Server struct {
 	// more and nobody may go on listening.
 	life, open context.Context
 	kill, shut context.CancelFunc
+	lingering  *linger.Closer
 
 	mu    sync.Mutex
 	calls map[string]*http.Request // requests under way, by callHeader
@@ -50,7 +52,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, calls: make(map[string]*http.Request), log: hclog.NewNullLogger()}
+	s := &Server{o: o, calls: make(map[string]*http.Request), log: hclog.NewNullLogger(), lingering: linger.New()}
 	s.life, s.kill = context.WithCancel(context.Background())
 	s.open, s.shut = context.WithCancel(context.Background())
 	t := &tools{caller: s.caller, output: o.OutputBytes, fault: func(tool string, err error) {
@@ -173,6 +175,9 @@ func (s *Server) measured(w http.ResponseWriter, r *http.Request, answer func(ht
 	}()
 	answer(out, r)
 	out.End()
+	if out.Status() >= http.StatusBadRequest {
+		s.lingering.End(out, r)
+	}
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
@@ -301,6 +306,7 @@ const retryAfter = time.Second
 
 // refuse answers with a refusal, and says why in the log.
 func (s *Server) refuse(w http.ResponseWriter, _ *http.Request, e *host.HTTPError) {
+	linger.Hurry(w)
 	response.Refuse(w, e)
 	if e.Cause != nil {
 		s.log.Debug("refused", "status", e.Status, "code", e.Code, "error", e.Cause)

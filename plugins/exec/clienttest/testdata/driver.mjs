@@ -125,6 +125,30 @@ const operations = {
     return { status: reply.status, body: reply.data };
   },
 
+  // Uploads of r.mib MiB that are refused; says what each came to.
+  async refused(r) {
+    const all = [];
+    for (let i = 0; i < r.times; i++) {
+      const form = new FormData();
+      form.append('file', Buffer.alloc(r.mib << 20), { filename: 'large' });
+      const known = r.known ? { 'Content-Length': form.getLengthSync() } : {};
+      try {
+        const reply = await request({
+          method: 'post',
+          url: `${base}${r.path}`,
+          data: form,
+          headers: { ...form.getHeaders(), ...headers(r), ...known },
+          maxBodyLength: Infinity,
+          maxRedirects: r.redirects,
+        });
+        all.push(`${reply.status} ${reply.data.code} ${reply.headers['retry-after'] ? 'later' : ''}`.trim());
+      } catch (error) {
+        all.push(String(error.code ?? error.message));
+      }
+    }
+    return all;
+  },
+
   async get(r) {
     const reply = await request({ url: `${base}${r.path}`, headers: headers(r), responseType: 'arraybuffer' });
     return { status: reply.status, headers: { ...reply.headers }, base64: Buffer.from(reply.data).toString('base64') };

@@ -11,11 +11,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/host/linger"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -40,6 +42,7 @@ type Server struct {
 	cut      context.CancelFunc
 	ready    atomic.Bool
 	inFlight atomic.Int64
+	linger   *linger.Closer
 	done     chan struct{}
 	failure  error // of the serve loop; read after done
 }
@@ -48,7 +51,7 @@ type Server struct {
 // Ready is called. Register all routes before that.
 func Start(l net.Listener, log hclog.Logger) *Server {
 	base, cut := context.WithCancel(context.Background())
-	s := &Server{mux: http.NewServeMux(), methods: make(map[string]bool), log: log, cut: cut, done: make(chan struct{})}
+	s := &Server{mux: http.NewServeMux(), methods: make(map[string]bool), log: log, cut: cut, linger: linger.New(), done: make(chan struct{})}
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -163,9 +166,13 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, code
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{}`)
 	}
+	body = append(body, '\n')
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	linger.Hurry(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client is gone when this fails
+	_, _ = w.Write(body) // the client is gone when this fails
+	s.linger.End(w, r)
 }
 
 // statusRecorder keeps the head of an answer and drops its body.
