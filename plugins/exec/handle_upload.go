@@ -48,6 +48,11 @@ func (d *door) uploadBatch(w http.ResponseWriter, r *http.Request) error {
 
 func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error {
 	p, ctx := principal(r), r.Context()
+	leave, err := d.transfer(ctx, d.transfers.uploads, p.Org, "uploads")
+	if err != nil {
+		return err
+	}
+	defer leave()
 	limit, tooLarge := d.o.UploadBytes+formOverhead, sizeExceeded
 	if batch {
 		limit, tooLarge = d.o.BatchBytes+formOverhead, fmt.Sprintf("the batch is larger than %d bytes in all", d.o.BatchBytes)
@@ -72,7 +77,7 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		return err
 	}
 	u := &upload{
-		d: d, request: r, whole: whole, owner: ownerOf(p), payer: string(p.Payer), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool),
+		d: d, request: r, whole: whole, owner: ownerOf(p), payer: string(p.Payer), grant: grant, find: d.finder(ownerOf(p)), batch: batch, taken: make(map[string]bool), listed: listedBytes,
 	}
 	defer u.close(ctx)
 	err = u.read(ctx, form)
@@ -88,12 +93,12 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 		return errors.Join(err, ctx.Err())
 	}
 	body.done()
-	if len(u.files) == 0 {
+	if u.seen == 0 {
 		return refuse(http.StatusBadRequest, "invalid_request", "No files provided")
 	}
 	annotate(ctx, "files", u.total.Files, "bytes", u.total.Bytes)
-	reply := batchReply{uploadReply: uploadReply{Message: success, Files: u.files}, Succeeded: int(u.total.Files)}
-	if reply.Failed = len(u.files) - reply.Succeeded; reply.Failed > 0 {
+	reply := batchReply{uploadReply: uploadReply{Message: success, Files: u.files}, Succeeded: int(u.total.Files), Failed: u.failed}
+	if reply.Failed > 0 {
 		reply.Message = "partial_success"
 	}
 	if u.full {

@@ -190,6 +190,8 @@ type Interpreter struct {
 	// telemetry may be nil.
 	telemetry *telemetry.Telemetry
 
+	transfers transfers
+
 	queue *queue.Queue
 	// bodies is the memory of JSON bodies.
 	bodies *bodies.Budget
@@ -223,6 +225,7 @@ func newInterpreter(s services, o Options) (*Interpreter, error) {
 		TenantShare: o.TenantShare, Memory: o.MemoryBytes, TenantMemory: o.TenantMemoryBytes,
 	})
 	i.bodies = newBodies(o)
+	i.transfers = newTransfers()
 	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)
 	i.programs = newPrograms(o, s)
 	i.life, i.kill = context.WithCancel(context.Background())

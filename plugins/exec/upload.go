@@ -12,6 +12,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/exec/internal/formdata"
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
+	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -37,6 +38,10 @@ type upload struct {
 	made  []string
 	taken map[string]bool
 	files []uploaded
+	// seen and failed count the files of a batch that came and that failed, and listed are
+	// the bytes that the list of those may still have.
+	seen, failed, listed int
+
 	total quota.Usage
 	kept  bool
 	full  bool
@@ -54,14 +59,22 @@ type uploaded struct {
 const (
 	fieldBytes = 4096
 	success    = "success"
+	// listedBytes bounds the list of the files of a batch that failed. What is stored is
+	// bounded by Options.UploadFiles, and by the length of a name that is good.
+	listedBytes = 512 << 10
+	// partsFactor times Options.UploadFiles bounds the parts of a form, files and fields.
+	partsFactor = 10
 )
 
 // read takes the form apart, storing each file as it comes.
 func (u *upload) read(ctx context.Context, form *formdata.Reader) error {
-	for {
+	for n := 0; ; n++ {
 		part, err := form.Next()
 		if err == io.EOF {
 			return nil
+		}
+		if most := partsFactor * u.d.o.UploadFiles; n >= most {
+			return refuse(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the form has more than %d parts", most))
 		}
 		if err != nil {
 			return formError(err)
@@ -91,7 +104,7 @@ func (u *upload) field(part *formdata.Part) error {
 	if !knownField(part.Name) {
 		return nil
 	}
-	if len(u.files) > 0 {
+	if u.seen > 0 {
 		// It would not apply to what is stored already, and must not seem to.
 		return refuse(http.StatusBadRequest, "invalid_request", part.Name+" must come before the files")
 	}
@@ -108,6 +121,7 @@ func (u *upload) field(part *formdata.Part) error {
 // file stores one file. An error ends the request; what is only this file's
 // fault is noted in a batch.
 func (u *upload) file(ctx context.Context, part *formdata.Part) error {
+	u.seen++
 	name, err := u.name(part)
 	var e backend.Entry
 	if err == nil {
@@ -130,8 +144,23 @@ func (u *upload) file(ctx context.Context, part *formdata.Part) error {
 	case !u.batch:
 		return fault.refusal
 	}
-	u.files = append(u.files, uploaded{Status: "error", Filename: part.FileName, Error: fault.refusal.Message})
+	u.fail(part.FileName, fault.refusal.Message)
 	return nil
+}
+
+// fail notes a file of a batch that failed, as long as there is room for it in the reply. A
+// name that could not be a file's is cut.
+func (u *upload) fail(name, why string) {
+	u.failed++
+	if len(name) > names.MaxBytes {
+		name = runes.Cut(name, names.MaxBytes) + "…"
+	}
+	const members = 64 // of an entry, about
+	if u.listed -= len(name) + len(why) + members; u.listed >= 0 {
+		u.files = append(u.files, uploaded{Status: "error", Filename: name, Error: why})
+	} else {
+		u.listed = 0 // those behind it are left out too
+	}
 }
 
 // fileFault is an error that concerns one file and not its request.
@@ -145,7 +174,7 @@ func fault(status int, message string) *fileFault {
 }
 
 func (u *upload) name(part *formdata.Part) (string, error) {
-	if len(u.files) >= u.d.o.UploadFiles {
+	if u.seen > u.d.o.UploadFiles {
 		u.full = true
 		return "", fault(http.StatusBadRequest, fmt.Sprintf("more than %d files in one request", u.d.o.UploadFiles))
 	}

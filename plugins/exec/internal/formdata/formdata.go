@@ -14,6 +14,7 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"strings"
 )
 
 // ErrNotFormData: the content type is not multipart/form-data with a boundary.
@@ -63,10 +64,12 @@ func (r *Reader) Next() (*Part, error) {
 		return nil, io.EOF
 	case r.body.err != nil:
 		return nil, r.body.err
+	case r.headers.err != nil && err != nil:
+		return nil, r.headers.err
 	case err != nil:
 		return nil, &FormatError{Reason: "the multipart body is malformed or breaks off"}
 	}
-	part := &Part{Body: content{p, r.body}}
+	part := &Part{Body: content{p, r}}
 	part.Name, part.FileName, part.File, err = disposition(p.Header.Get("Content-Disposition"))
 	r.headers.restore(&part.Name, &part.FileName)
 	return part, err
@@ -92,7 +95,8 @@ func disposition(v string) (name, filename string, file bool, err error) {
 		return "", "", false, &FormatError{Reason: "a part has no readable Content-Disposition"}
 	}
 	filename, file = params["filename"]
-	return params["name"], filename, file, nil
+	// They may be kept for long, and the header that they are parts of need not be.
+	return strings.Clone(params["name"]), strings.Clone(filename), file, nil
 }
 
 // watched remembers why the body could not be read: the framing reports it in
@@ -131,7 +135,7 @@ func (w *watched) look(p []byte) {
 
 type content struct {
 	p *multipart.Part
-	w *watched
+	r *Reader
 }
 
 func (b content) Read(p []byte) (int, error) {
@@ -139,8 +143,10 @@ func (b content) Read(p []byte) (int, error) {
 	switch {
 	case err == nil || err == io.EOF:
 		return n, err
-	case b.w.err != nil:
-		return n, b.w.err
+	case b.r.body.err != nil:
+		return n, b.r.body.err
+	case b.r.headers.err != nil:
+		return n, b.r.headers.err
 	default:
 		return n, &FormatError{Reason: "the multipart body is malformed or breaks off"}
 	}

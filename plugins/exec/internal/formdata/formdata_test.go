@@ -251,3 +251,41 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// The header of a part is bounded, and a name does not keep the header that it came in.
+func TestLongHeaders(t *testing.T) {
+	for _, header := range []string{
+		`form-data; name="file"; filename="` + strings.Repeat("x", maxHeader) + `"`,
+		"form-data; name=\"file\"; filename=\"a\"" + strings.Repeat("\r\nX: y", maxHeader/6),
+		"form-data; name=\"file\"; filename=\"" + strings.Repeat("\x01", maxHeader) + `"`,
+	} {
+		for name, parts := range map[string][]string{"first": {file(header, "x")}, "second": {file(`form-data; name="file"; filename="a"`, "x"), file(header, "x")}} {
+			m, err := Open(contentType, strings.NewReader(body(parts...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fe *FormatError
+			for err == nil {
+				var p *Part
+				if p, err = m.Next(); err == nil {
+					_, err = io.ReadAll(p.Body)
+				}
+			}
+			if !errors.As(err, &fe) || fe.Reason != "the header of a part is longer than 32768 bytes" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	content := strings.Repeat("x", 4*maxHeader)
+	m, err := Open(contentType, strings.NewReader(body(file(`form-data; name="file"; filename="`+strings.Repeat("%41", 10000)+`"`, content))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := m.Next()
+	if err != nil || len(p.FileName) != 30000 {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(p.Body); err != nil || string(b) != content {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}

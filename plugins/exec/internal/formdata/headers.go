@@ -2,6 +2,7 @@ package formdata
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -25,12 +26,22 @@ type headers struct {
 	// did, and broken that the line before ended like that.
 	begun, bare, broken bool
 	found               [][]byte // the characters replaced, by part
+
+	size int   // of the header that is being read, in bytes
+	err  error // that it is too long
 }
+
+// maxHeader bounds the header of a part, in bytes: the framing takes ten megabytes. Names
+// that are good, with each byte of them encoded, fit in half of it.
+const maxHeader = 32 << 10
 
 // slack is how much white space may follow a boundary.
 const slack = 64
 
 func (h *headers) Read(p []byte) (int, error) {
+	if h.err != nil {
+		return 0, h.err
+	}
 	n, err := h.r.Read(p)
 	for rest := p[:n]; len(rest) > 0; {
 		part := rest
@@ -39,6 +50,10 @@ func (h *headers) Read(p []byte) (int, error) {
 			part = rest[:end]
 		}
 		if h.within {
+			if h.size += min(len(part)+1, len(rest)); h.size > maxHeader {
+				h.err = &FormatError{Reason: fmt.Sprintf("the header of a part is longer than %d bytes", maxHeader)}
+				return 0, h.err
+			}
 			h.replace(part)
 		}
 		if room := len(h.boundary) + slack - len(h.line); room > 0 {
@@ -76,7 +91,7 @@ func (h *headers) ended(carriage bool) {
 		if !h.begun {
 			h.begun, h.bare = true, !carriage
 		}
-		h.within = true
+		h.within, h.size = true, 0
 		h.found = append(h.found, nil)
 	}
 	h.line, h.broken = h.line[:0], !carriage
