@@ -342,6 +342,62 @@ for (;;);`},
 	}
 }
 
+// TestOthersRunBesideBurners: programs that compute beside their open calls have only a
+// part of the processors, and none of the places. They do go on, and in their places once
+// they were answered.
+func TestOthersRunBesideBurners(t *testing.T) {
+	for _, c := range []struct{ interpreter, file, source string }{
+		{"node", "main.js", `
+const fs = require('fs'), fd = fs.openSync(process.env.CAISSON_CONTROL, 'r+'), b = Buffer.alloc(100)
+fs.writeSync(fd, '{"id":"1","name":"n","input":1}\n')
+for (let i = 0; i < 1e7; i++);
+fs.writeFileSync('burnt', '')
+fs.readSync(fd, b, 0, 100, null)
+console.log('answered')`},
+		{"bash", "main.sh", `"$CAISSON_CALL" n >/dev/null & for ((i = 0; i < 300000; i++)); do :; done; : > burnt; wait; echo answered`},
+	} {
+		need(t, c.interpreter)
+		const burners = 4
+		e := newEngine(t, Config{MaxRunning: 2, Shell: shared.cfg.Shell})
+		answers := make(chan struct{})
+		var all sync.WaitGroup
+		var open atomic.Int64
+		var burnt []string
+		for range burners {
+			s := newSandbox(t)
+			burnt = append(burnt, filepath.Join(s.data, "burnt"))
+			p := s.program(c.interpreter, c.file, c.source)
+			end := s.callable(&p, func(ctx context.Context, call control.Call) (control.Reply, error) {
+				open.Add(1)
+				select {
+				case <-answers:
+				case <-ctx.Done():
+				}
+				return control.Reply{Result: []byte("1")}, ctx.Err()
+			})
+			p.Beside = &guest.Beside{Limit: Fuel(time.Hour), Expire: func() {}}
+			all.Go(func() {
+				defer end()
+				s.expect(s.runOn(e, p), 0, "answered\n", "")
+			})
+		}
+		for open.Load() < burners && !t.Failed() {
+			time.Sleep(time.Millisecond)
+		}
+		s := newSandbox(t)
+		for range 10 {
+			s.expect(s.runOn(e, s.program("node", "main.js", "console.log(1)")), 0, "1\n", "")
+		}
+		for _, file := range burnt { // they would have to be through, had they the places
+			if _, err := os.Stat(file); err == nil {
+				t.Errorf("%s: other programs waited for a burner", c.interpreter)
+			}
+		}
+		close(answers)
+		all.Wait()
+	}
+}
+
 // TestWaitingCostsNoFuel: the same program uses the same fuel, however long it waits.
 func TestWaitingCostsNoFuel(t *testing.T) {
 	need(t, "node")

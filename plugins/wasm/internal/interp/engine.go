@@ -85,6 +85,7 @@ type Engine struct {
 	host     machine.Host
 	compiler *compiler // nil if interpreters are compiled here
 	slots    *semaphore.Weighted
+	bench    *guest.Bench
 	calling  *calling
 
 	loads map[string]*load // by pack; fixed after New
@@ -116,7 +117,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = DefaultMaxRunning()
 	}
-	e := &Engine{cfg: cfg, compiler: newCompiler(cfg), slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), calling: newCalling(cfg), loads: map[string]*load{}}
+	e := &Engine{cfg: cfg, compiler: newCompiler(cfg), slots: semaphore.NewWeighted(int64(cfg.MaxRunning)), bench: guest.NewBench(max(1, runtime.GOMAXPROCS(0)/2)), calling: newCalling(cfg), loads: map[string]*load{}}
 	parked := cfg.Parked
 	if parked == 0 {
 		parked = runtime.GOMAXPROCS(0)
@@ -240,7 +241,7 @@ func (e *Engine) Run(ctx context.Context, p Program) (Result, error) {
 	}
 	// A run that waits for what it has called outside keeps its memory, and lets
 	// others compute.
-	p.Place = guest.NewPlace(e.acquireSlot, func() { e.slots.Release(1) })
+	p.Place, p.Bench = guest.NewPlace(e.acquireSlot, func() { e.slots.Release(1) }), e.bench
 	r, err := guest.New(ctx, p, in.MinMemoryBytes())
 	if err != nil {
 		p.Place.Leave()

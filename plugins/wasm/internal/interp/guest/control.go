@@ -190,8 +190,10 @@ func (r *Run) aside(wait func(ctx context.Context) bool) {
 	}
 }
 
-// Rise gives up the run's place if the run has it. It is for whoever uses the Run.
+// Rise gives up the run's place if the run has it, or its seat on the bench. It is for
+// whoever uses the Run.
 func (r *Run) Rise() {
+	r.stand()
 	if r.seated {
 		r.seated = false
 		r.Program.Place.Leave()
@@ -203,6 +205,7 @@ func (r *Run) Seated() bool { return r.seated || r.Program.Place == nil }
 
 // Sit waits for the place if the run does not have it. The error is that ctx ended.
 func (r *Run) Sit(ctx context.Context) error {
+	r.stand()
 	if r.seated || r.Program.Place == nil {
 		return nil
 	}
@@ -222,8 +225,9 @@ func (r *Run) suspended() bool {
 	return open
 }
 
-// beside counts what was computed since it was last called, if calls are open, and
-// ends a guest that computes too much beside them.
+// beside counts what was computed since it was last called, if calls are open. It ends a
+// guest that computes too much beside them, and has one that computes long wait for its
+// turn.
 func (r *Run) beside() {
 	b := r.Program.Beside
 	if b == nil {
@@ -232,7 +236,16 @@ func (r *Run) beside() {
 	used := r.used()
 	units := used - r.counted
 	r.counted = used
-	if r.suspended() && !b.add(units) {
+	switch {
+	case !r.suspended():
+		if r.benched && r.Sit(r.ctx) != nil {
+			interrupt()
+		}
+	case !b.add(units):
 		interrupt()
+	case r.Program.Bench != nil && b.Used() > Fuel(besideGrace):
+		if r.Bench(r.ctx) != nil {
+			interrupt()
+		}
 	}
 }

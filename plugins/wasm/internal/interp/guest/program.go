@@ -96,6 +96,9 @@ type Program struct {
 	// Place is where the run has its place among those that compute; nil if it need
 	// not care. Whoever makes the Run has entered it, and Run.Close leaves it.
 	Place *Place
+	// Bench is where the run computes beside open calls, once that takes long; nil where
+	// its place is for that too.
+	Bench *Bench
 	// Started is called once, from Run's goroutine, directly before the first
 	// instruction of the program; nil is allowed. When it was not called
 	// nothing ran.

@@ -47,9 +47,11 @@ type Run struct {
 	account   *meter.Account
 	counter   api.MutableGlobal // of the instance; nil until it is known
 	outOfFuel bool
-	turn      time.Time               // when it last let others run
-	ctx       context.Context         // of the whole run
-	seated    bool                    // it has its place
+	turn      time.Time       // when it last let others run
+	ctx       context.Context // of the whole run
+	seated    bool            // it has its place
+	benched   bool            // it has a seat on the bench
+	benchedAt time.Time
 	counted   int64                   // fuel that beside has seen
 	controls  map[uint32]*controlFile // by descriptor
 	opened    *controlFile            // during path_open

@@ -72,29 +72,41 @@ func (g *programs) watch() (stop func()) {
 	}
 }
 
-// lookInterval is how often a worker is looked at while calls are open, and busyTime
-// what it uses in between if it computes.
+// lookInterval is how often a worker is looked at while calls are open, and busy the part
+// of a processor that it uses in between if it computes.
 const (
 	lookInterval = 100 * time.Millisecond
-	busyTime     = 20 * time.Millisecond
+	busy         = 0.2
 )
 
 // yieldPlace gives up the script's place while calls are open and the worker does
-// nothing. One that begins to compute is stopped until there is a place for it.
+// nothing. One that computes is stopped until it is its turn, or there is a place for it.
 func (g *programs) yieldPlace(ctx context.Context) {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	var before time.Duration
+	interval := time.Duration(0) // between the last two looks
 	for {
 		open, changed := g.run.Program.Control.Suspended()
 		now, err := g.p.CPU()
-		busy := err != nil || now-before >= busyTime
+		computes := err != nil || float64(now-before) >= busy*float64(max(interval, lookInterval/5))
 		before = now
-		if open && !busy {
+		switch {
+		case open && !computes:
 			g.run.Rise()
-		} else if !g.takePlace(ctx) {
-			return
+		case open && g.run.Program.Bench != nil:
+			if !g.stopped(func() error { return g.run.Bench(ctx) }) {
+				return
+			}
+		case !g.run.Seated():
+			if !g.stopped(func() error { return g.run.Sit(ctx) }) {
+				return
+			}
 		}
+		if interval = lookInterval; g.run.Benched() {
+			interval = guest.BenchTurn
+		}
+		tick.Reset(interval)
 		var look <-chan time.Time // only while calls are open
 		if open {
 			look = tick.C
@@ -103,18 +115,16 @@ func (g *programs) yieldPlace(ctx context.Context) {
 		case <-look:
 		case <-changed:
 			before, _ = g.p.CPU() // so much for the time until now
+			interval = 0
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// takePlace waits for the script's place, in which time the worker does nothing.
-func (g *programs) takePlace(ctx context.Context) bool {
-	if g.run.Seated() {
-		return true
-	}
+// stopped waits while the worker does nothing, and reports whether that succeeded.
+func (g *programs) stopped(wait func() error) bool {
 	g.p.Signal(syscall.SIGSTOP)
 	defer g.p.Signal(syscall.SIGCONT)
-	return g.run.Sit(ctx) == nil
+	return wait() == nil
 }
