@@ -32,9 +32,11 @@ func (p *Place) Keep() *Held {
 		return nil
 	}
 	h := &Held{q, p.t, p.need}
+	if !p.lasts {
+		q.held += h.bytes
+		p.t.held += h.bytes
+	}
 	p.need = 0
-	q.held += h.bytes
-	p.t.held += h.bytes
 	p.t.holds++
 	return h
 }

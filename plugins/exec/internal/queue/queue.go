@@ -43,7 +43,8 @@ type Limits struct {
 	// Memory bounds the bytes that all runs under way declared together, and
 	// TenantMemory those of each tenant; 0 does not. A run that declares more than
 	// there is in all runs alone. Runs that keep their memory have half of Memory at
-	// most, so that there is always some that comes back.
+	// most, so that there is always some that comes back, and those of one tenant half of
+	// that: it may take long until they give it back.
 	Memory, TenantMemory int64
 }
 
@@ -64,7 +65,7 @@ type Queue struct {
 	places  int
 	running int
 	memory  int64 // of those that run, and held
-	held    int64 // by runs that keep theirs
+	held    int64 // of that by runs that keep theirs
 	// last is who joined last, and before the last one that was somebody else.
 	last, before seen
 
@@ -216,6 +217,10 @@ func (p *Place) stop() {
 	p.t.memory -= p.need
 	p.q.running--
 	p.q.memory -= p.need
+	if p.lasts {
+		p.q.held -= p.need
+		p.t.held -= p.need
+	}
 }
 
 // Leave gives the place back, whatever its state. Further calls do nothing.
@@ -263,6 +268,10 @@ func (q *Queue) dispatch() {
 		t.memory += p.need
 		q.running++
 		q.memory += p.need
+		if p.lasts {
+			q.held += p.need
+			t.held += p.need
+		}
 		p.state = running
 		close(p.granted)
 	}
@@ -315,7 +324,13 @@ func (q *Queue) most(t *tenant) int {
 
 // share reports whether p leaves its tenant within its part of the memory.
 func (q *Queue) share(t *tenant, p *Place) bool {
-	return q.limits.TenantMemory <= 0 || p.need == 0 || t.running == 0 && t.held == 0 || t.memory+p.need <= q.limits.TenantMemory
+	switch {
+	case p.need == 0, t.running == 0 && t.held == 0:
+		return true
+	case p.lasts && q.limits.Memory > 0 && t.held > 0 && t.held+p.need > q.limits.Memory/4:
+		return false
+	}
+	return q.limits.TenantMemory <= 0 || t.memory+p.need <= q.limits.TenantMemory
 }
 
 // room reports whether there is memory for p.

@@ -396,6 +396,50 @@ func TestHammer(t *testing.T) {
 	<-q.Empty()
 }
 
+// One tenant's programs have half of what programs may keep, all at once or one by one.
+func TestKeptMemoryIsShared(t *testing.T) {
+	for _, at := range []string{"once", "times"} {
+		synctest.Test(t, func(t *testing.T) {
+			q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 400, TenantMemory: 200})
+			order := make(chan string, 50)
+			var places []*queue.Place
+			var kept []*queue.Held
+			begin := func(tenant string) {
+				p := join(t, q, tenant)
+				p.Need(40)
+				p.Lasts()
+				waitInOrder(t, p, tenant, order)
+				if places = append(places, p); at == "times" {
+					kept = append(kept, p.Keep())
+				}
+			}
+			for range 4 {
+				begin("a")
+			}
+			begin("b")
+			begin("b")
+			synctest.Wait()
+			var got []string
+			for len(order) > 0 {
+				got = append(got, <-order)
+			}
+			if want := []string{"a", "a", "b", "b"}; !slices.Equal(got, want) {
+				t.Errorf("at %s: %v began, want %v", at, got, want)
+			}
+			for _, p := range places {
+				p.Leave()
+			}
+			for _, h := range kept {
+				h.Release()
+			}
+			synctest.Wait()
+			if s := q.Stats(); s.Memory != 0 || s.Running != 0 {
+				t.Errorf("in the end %+v", s)
+			}
+		})
+	}
+}
+
 // What programs keep while they wait is part of the budget, at most half of it, and in
 // nobody's way who needs none of it.
 func TestKeptMemory(t *testing.T) {
