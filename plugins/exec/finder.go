@@ -79,19 +79,9 @@ func (x *finding) open(ctx context.Context) error {
 	return nil
 }
 
-// maxWalk bounds what is looked at in one session.
-const maxWalk = 20_000
-
-// maxDigest is the longest file whose content makes its id. Nothing that is
-// uploaded or handed back by a run is longer.
-const maxDigest = 1 << 30
-
 // contents lists the regular files of an open or running session.
 func (f *finder) contents(ctx context.Context, x *finding, exclude []string) ([]backend.Entry, error) {
-	res, err := x.Backend.Walk(ctx, backend.WalkRequest{
-		Ref: x.Sandbox.Ref, Root: backend.DataDir, MaxEntries: maxWalk, MaxDepth: 2 * names.MaxSegments,
-		Digests: true, MaxDigestBytes: maxDigest, Exclude: exclude,
-	})
+	res, err := f.i.looks.walk(ctx, f.owner.Tenant, x, exclude)
 	if err != nil {
 		if backend.ProvesGone(err) {
 			return nil, session.ErrNotFound

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
+	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -47,6 +48,7 @@ func (d *door) locate(ctx context.Context, f *finder, r *http.Request) (*finding
 	var e backend.Entry
 	if err == nil {
 		e, err = f.file(ctx, x, r.PathValue("fid"))
+		x.index, x.whole = nil, nil // no other file is asked for, and the answer may take long
 	}
 	return x, e, fileError(err)
 }
@@ -56,8 +58,13 @@ func (d *door) download(w http.ResponseWriter, r *http.Request) error {
 	if r.PathValue("fid") == "" {
 		return d.downloadNothing(w, r)
 	}
-	ctx := r.Context()
-	f := d.finder(ownerOf(principal(r)))
+	ctx, p := r.Context(), principal(r)
+	leave, err := d.transfer(ctx, d.transfers.downloads, p.Org, "downloads")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	f := d.finder(ownerOf(p))
 	defer f.release()
 	x, e, err := d.locate(ctx, f, r)
 	if err != nil {
@@ -69,17 +76,15 @@ func (d *door) download(w http.ResponseWriter, r *http.Request) error {
 		return fileError(err)
 	}
 	name, _ := names.Relative(e.Path)
-	content := &seeker{ctx: ctx, x: x.Session, e: e, body: first}
-	defer content.close()
+	defer first.Close()
+	content := &seeker{ctx: ctx, size: e.Size, body: first, skips: d.transfers.skips, tenant: p.Org}
 	h := w.Header()
 	h.Set("Content-Type", contentType(name))
 	h.Set("Content-Disposition", disposition(path.Base(name)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private")
 	h.Set("ETag", etag(e))
-	if unit, _, _ := strings.Cut(r.Header.Get("Range"), "="); unit != "bytes" {
-		r.Header.Del("Range") // of a unit that is not known, and so ignored (RFC 9110 §14.2)
-	}
+	oneRange(r.Header, e.Size)
 	// Ranges, conditions and HEAD are the library's. The name is empty: it is
 	// for guessing the type, which is settled.
 	http.ServeContent(&ranged{ResponseWriter: w}, r, "", e.Modified, content)
@@ -115,16 +120,16 @@ func (w *ranged) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func etag(e backend.Entry) string { return fmt.Sprintf("%q", version(e)) }
 
-// seeker makes a file that can only be read from its start look like one that
-// can be read from anywhere: ServeContent seeks before it reads, and mostly to
-// where it is.
+// seeker makes a file that can only be read from its start look like one that can be read
+// from anywhere: ServeContent seeks before it reads one part of it.
 type seeker struct {
-	ctx  context.Context
-	x    session.Session
-	e    backend.Entry
-	body io.ReadCloser
-	at   int64 // of body
-	want int64 // of the next read
+	ctx    context.Context
+	size   int64
+	body   io.Reader
+	skips  *queue.Queue
+	tenant string
+	at     int64 // of body
+	want   int64 // of the next read
 	// failed is why the answer breaks off: its length was promised already.
 	failed error
 }
@@ -134,7 +139,7 @@ func (s *seeker) Seek(offset int64, whence int) (int64, error) {
 	case io.SeekCurrent:
 		offset += s.want
 	case io.SeekEnd:
-		offset += s.e.Size
+		offset += s.size
 	}
 	if offset < 0 {
 		return 0, errors.New("seek before the start")
@@ -154,31 +159,33 @@ func (s *seeker) Read(p []byte) (int, error) {
 }
 
 func (s *seeker) read(p []byte) (int, error) {
-	if s.body != nil && s.want < s.at {
-		s.close()
-	}
-	if s.body == nil {
-		body, err := openVersion(s.ctx, s.x, s.e)
-		if err != nil {
-			return 0, err
-		}
-		s.body, s.at = body, 0
-	}
-	if skip := s.want - s.at; skip > 0 {
-		n, err := io.CopyN(io.Discard, s.body, skip)
-		s.at += n
-		if err != nil {
+	switch {
+	case s.want < s.at:
+		return 0, errors.New("seek behind what was read")
+	case s.want > s.at:
+		if err := s.skip(); err != nil {
 			return 0, err
 		}
 	}
 	return s.body.Read(p)
 }
 
-func (s *seeker) close() {
-	if s.body != nil {
-		_ = s.body.Close() // it was only read from
-		s.body = nil
+// skip reads up to where the part begins, when it is its tenant's turn.
+func (s *seeker) skip() error {
+	place, err := s.skips.Join(s.tenant)
+	if err != nil {
+		return err
 	}
+	defer place.Leave()
+	if err := place.Wait(s.ctx); err != nil {
+		return err
+	}
+	n, err := io.CopyN(io.Discard, s.body, s.want-s.at)
+	s.at += n
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // disposition names a download: in ASCII for old clients and exactly for the

@@ -72,6 +72,11 @@ func (d *door) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !gone(err) {
 		return err
 	}
+	leave, err := d.looks.answer(f.owner.Tenant, len(files))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	normalized := r.URL.Query().Get("detail") == "normalized"
 	for _, e := range files {
 		name, _ := names.Relative(e.Path)
