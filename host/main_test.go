@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/caisson-run/caisson/host/identity"
@@ -168,13 +169,18 @@ func (f *fixture) install(dir, manifest string, binary []byte, mode os.FileMode)
 	}
 }
 
-func self(t *testing.T) []byte {
-	t.Helper()
+// testBinary is this very program, read once: it is large.
+var testBinary = sync.OnceValues(func() ([]byte, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	b, err := os.ReadFile(exe)
+	return os.ReadFile(exe)
+})
+
+func self(t *testing.T) []byte {
+	t.Helper()
+	b, err := testBinary()
 	if err != nil {
 		t.Fatal(err)
 	}

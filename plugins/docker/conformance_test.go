@@ -98,10 +98,12 @@ func startPlugin(t *testing.T) backend.Backend {
 		t.Fatal(err)
 	}
 	_, sum := buildAgent(t)
+	dir := shortDir(t)
+	mark(t, dir)
 	p, err := process.Start(t.Context(), process.Spec{
 		Name: "docker", Path: exe,
 		Env: []string{
-			backend.EnvData + "=" + shortDir(t), envTestAgents + "=" + runtime.GOARCH + ":" + sum, envTestAgentDir + "=" + agentDir,
+			backend.EnvData + "=" + dir, envTestAgents + "=" + runtime.GOARCH + ":" + sum, envTestAgentDir + "=" + agentDir,
 		},
 	})
 	if err != nil {

@@ -350,7 +350,7 @@ func TestDeadMaker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels["caisson.owner"] = "somebodyelse00000000"
+	labels["caisson.owner"] = owner(t) + "else"
 	foreign, err := cl.ContainerCreate(t.Context(), &container.Config{Image: testImage(), Labels: labels, Cmd: []string{"true"}}, nil, nil, nil, "caisson-new_foreign")
 	if err != nil {
 		t.Fatal(err)

@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
@@ -18,7 +23,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
-	"github.com/caisson-run/caisson/internal/enginetest"
 	"github.com/caisson-run/caisson/plugins/docker/internal/sandboxes"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -39,14 +43,6 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		agentDir = filepath.Join(dir, "agent")
-		if host := testHost(); host != "" {
-			release, err := enginetest.Hold(host)
-			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
-			}
-			defer release()
-		}
 		code := m.Run()
 		if err := goleak.Find(); err != nil && code == 0 {
 			fmt.Fprintln(os.Stderr, err)
@@ -140,6 +136,7 @@ func testConfig(t testing.TB, change map[string]any) json.RawMessage {
 // openBackend opens the backend in this process; agent says whether it has one.
 func openBackend(t testing.TB, dir string, agent bool, change func(*sandboxes.Options)) *sandboxes.Backend {
 	t.Helper()
+	mark(t, dir)
 	o := sandboxes.Options{Version: version, Dir: dir, Log: hclog.New(&hclog.LoggerOptions{Output: testLog{t}, Level: hclog.Warn})}
 	if agent {
 		path, sum := buildAgent(t)
@@ -169,8 +166,38 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sameContainers fails when the engine has other containers at the end of the test
-// than now: whatever happens, none is left.
+// thisProcess tells its containers from those of others whose tests share the engine.
+var thisProcess = strings.ToLower(rand.Text()[:6])
+
+// owner is what the names of a test's installations begin with, and those of its subtests.
+func owner(t testing.TB) string {
+	mark := thisProcess
+	for i, part := range strings.Split(t.Name(), "/") {
+		if i < 2 { // further ones are the kit's
+			mark += fmt.Sprintf("%06x", crc32.ChecksumIEEE([]byte(part))&0xffffff)
+		}
+	}
+	return mark
+}
+
+// mark makes a data directory that of an installation of the test's.
+func mark(t testing.TB, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "installation"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return
+	}
+	if err == nil {
+		_, err = f.WriteString(owner(t) + strings.ToLower(rand.Text()[:8]))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sameContainers fails when the test has other containers at its end than now: whatever
+// happens, none is left.
 func sameContainers(t testing.TB, cl *client.Client) {
 	t.Helper()
 	before := listContainers(t, cl)
@@ -183,8 +210,7 @@ func sameContainers(t testing.TB, cl *client.Client) {
 	})
 }
 
-// listContainers lists those that a backend made: an engine may build images meanwhile,
-// and other packages' tests have containers too.
+// listContainers lists those that the test's backends made.
 func listContainers(t testing.TB, cl *client.Client) map[string]string {
 	t.Helper()
 	all, err := cl.ContainerList(context.Background(), container.ListOptions{
@@ -195,7 +221,9 @@ func listContainers(t testing.TB, cl *client.Client) map[string]string {
 	}
 	out := make(map[string]string)
 	for _, c := range all {
-		out[c.ID] = c.Names[0]
+		if strings.HasPrefix(c.Labels["caisson.owner"], owner(t)) {
+			out[c.ID] = c.Names[0]
+		}
 	}
 	return out
 }

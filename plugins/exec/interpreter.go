@@ -196,7 +196,7 @@ type Interpreter struct {
 	looks looks
 	// bodies is the memory of JSON bodies.
 	bodies *bodies.Budget
-	quota *quota.Quota
+	quota  *quota.Quota
 	// removals are of files, by session and path.
 	removals claims
 	// programs are those that call tools.

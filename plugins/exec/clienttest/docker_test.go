@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/caisson-run/caisson/internal/enginetest"
@@ -22,11 +21,6 @@ func TestWireInDocker(t *testing.T) {
 	case image == "": // as in "make test" of the gate, which has its own stage for this
 		t.Skip("SKIP: CAISSON_TEST_DOCKER_FULL_IMAGE is not set: make test-full runs this")
 	}
-	release, err := enginetest.Hold(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(release)
 	config := filepath.Join(t.TempDir(), "caisson.yaml")
 	text := fmt.Sprintf(`backends:
   - id: docker
@@ -39,11 +33,7 @@ default_backend: docker
 	}
 	var s server
 	t.Cleanup(func() { // after the server's end, which its containers outlive
-		var sessions []string
-		for _, m := range sessionOfLine.FindAllStringSubmatch(s.log.String(), -1) {
-			sessions = append(sessions, m[1])
-		}
-		if _, err := enginetest.Remove(host, sessions); err != nil {
+		if _, err := enginetest.Remove(host, s.data); err != nil {
 			t.Error(err)
 		}
 	})
@@ -51,6 +41,3 @@ default_backend: docker
 	t.Run("rows", func(t *testing.T) { runRows(t, s) })
 	t.Run("workflows", func(t *testing.T) { runWorkflows(t, s) })
 }
-
-// sessionOfLine finds in a line of log the session that it is about.
-var sessionOfLine = regexp.MustCompile(`session=([A-Za-z0-9_-]{21})(?:\s|$)`)

@@ -20,9 +20,10 @@ import (
 
 // server is a running `caisson serve`.
 type server struct {
-	url string // http://HOST:PORT
-	key string
-	log *serverLog
+	url  string // http://HOST:PORT
+	key  string
+	data string // its directory
+	log  *serverLog
 }
 
 // serverLog is what a server wrote, which may be read while it writes.
@@ -57,18 +58,17 @@ func startServer(t *testing.T, args ...string) server {
 	if _, err := os.Stat(binary); err != nil {
 		need(t, "bin/caisson is missing; run \"make build\"")
 	}
-	s := server{key: "a-key-of-the-test", log: new(serverLog)}
-	data := t.TempDir()
+	s := server{key: "a-key-of-the-test", data: t.TempDir(), log: new(serverLog)}
 	// Compiled interpreters, where somebody keeps them between tests.
 	if cache := os.Getenv("CAISSON_TEST_CACHE"); cache != "" {
-		if err := os.Symlink(cache, filepath.Join(data, "cache")); err != nil {
+		if err := os.Symlink(cache, filepath.Join(s.data, "cache")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	addr := freeAddress(t)
 	s.url = "http://" + addr
 
-	cmd := exec.Command(binary, append([]string{"serve", "--addr", addr, "--data", data}, args...)...)
+	cmd := exec.Command(binary, append([]string{"serve", "--addr", addr, "--data", s.data}, args...)...)
 	cmd.Env = append(os.Environ(), "CODE_EXEC_API_KEY="+s.key, "CODE_EXEC_FEE_CENTS=0", "REMOTE_KEY="+remotetest.Key)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {

@@ -17,7 +17,7 @@ func TestAuthorsTutorial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIP: a tutorial takes its time")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)

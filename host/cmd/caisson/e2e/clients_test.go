@@ -15,7 +15,7 @@ func TestClientExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	dir, err := filepath.Abs("../../../../docs/examples/clients")
 	if err != nil {
 		t.Fatal(err)

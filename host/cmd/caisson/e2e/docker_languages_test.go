@@ -111,20 +111,19 @@ max_limits: {wall: 300s}
 `, host, image)
 }
 
-// holdEngine keeps the engine for this test: the tests of plugins/docker count
-// containers, and must not find what a plugin left that was killed, or whose time to end
-// was over while the engine was slow.
-func holdEngine(t *testing.T) {
+// removeContainers removes, once the servers of a test have ended, every container that
+// they made. Each of sessions must have one, as these outlive a server.
+func removeContainers(t *testing.T, p place, sessions *[]string) {
 	t.Helper()
-	engine := os.Getenv("CAISSON_TEST_DOCKER_HOST")
-	release, err := enginetest.Hold(engine)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		defer release()
-		if n, err := enginetest.RemoveNobodys(engine); err != nil || n > 0 {
-			t.Logf("%d containers waited for a session in the end, %v", n, err)
+		names, err := enginetest.Remove(os.Getenv("CAISSON_TEST_DOCKER_HOST"), p.data)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, id := range *sessions {
+			if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "_"+id) }) {
+				t.Errorf("session %s has no container", id)
+			}
 		}
 	})
 }
@@ -143,24 +142,11 @@ func fullImage(t *testing.T) *dockerServer {
 	if image == "" {
 		t.Skip("CAISSON_TEST_DOCKER_FULL_IMAGE is not set: make test-full runs this")
 	}
-	holdEngine(t)
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
-	s := &dockerServer{server: p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)}
-	t.Cleanup(func() {
-		if err := removeContainers(s.sessions); err != nil {
-			t.Error(err)
-		}
-	})
+	s := &dockerServer{}
+	removeContainers(t, p, &s.sessions)
+	s.server = p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)
 	return s
-}
-
-// removeContainers removes the containers of sessions, each of which must have one.
-func removeContainers(sessions []string) error {
-	n, err := enginetest.Remove(os.Getenv("CAISSON_TEST_DOCKER_HOST"), sessions)
-	if err == nil && n < len(sessions) {
-		err = fmt.Errorf("of %d sessions there are %d containers", len(sessions), n)
-	}
-	return err
 }
 
 // execute runs a program, in a new session unless one is named, and wants a reply that

@@ -3,15 +3,17 @@ package e2e
 import (
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/caisson-run/caisson/internal/enginetest"
 )
 
 // TestDockerSessions: what a session in a container holds outlives the server, however
 // that ends, and what waited for the next session does not.
 func TestDockerSessions(t *testing.T) {
+	t.Parallel()
 	image := os.Getenv("CAISSON_TEST_DOCKER_IMAGE")
 	if os.Getenv("CAISSON_TEST_DOCKER_HOST") == "" || image == "" {
 		const why = `SKIP: CAISSON_TEST_DOCKER_HOST and CAISSON_TEST_DOCKER_IMAGE name no engine; see "tools/engine.sh env"`
@@ -20,20 +22,16 @@ func TestDockerSessions(t *testing.T) {
 		}
 		t.Skip(why)
 	}
-	holdEngine(t)
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
 	config := p.config(t, dockerConfig(image))
 	serve := func(sessions ...string) *dockerServer {
 		return &dockerServer{server: p.serve(t, "--config", config).ready(t), sessions: sessions}
 	}
-	before := waitingContainers(t)
+	var sessions []string
+	removeContainers(t, p, &sessions)
 	s := serve()
 	session := s.execute(t, "", "py", "open('kept.txt', 'w').write('kept')").SessionID
-	t.Cleanup(func() {
-		if err := removeContainers([]string{session}); err != nil {
-			t.Error(err)
-		}
-	})
+	sessions = append(sessions, session)
 	again := func(s *dockerServer, how string) {
 		t.Helper()
 		a := s.execute(t, session, "py", "print(open('kept.txt').read())")
@@ -45,8 +43,8 @@ func TestDockerSessions(t *testing.T) {
 	s.stop(t)
 	// One may be in the making when the time of the plugin to end is over, on a loaded
 	// machine: the next server removes it, which is looked at below.
-	if n := waitingContainers(t); n > before+1 {
-		t.Errorf("%d containers wait for a session of a server that has ended", n-before)
+	if n := waitingContainers(t, p); n > 1 {
+		t.Errorf("%d containers wait for a session of a server that has ended", n)
 	}
 	s = serve(session)
 	again(s, "after a restart")
@@ -57,16 +55,21 @@ func TestDockerSessions(t *testing.T) {
 	if r := s.must(t, http.MethodPost, "/v1/exec", s.key, `{"lang":"java","code":"class A {}"}`); image == "caisson/minimal:test" && r.status != http.StatusBadRequest {
 		t.Errorf("a language that the image has not: %d %s", r.status, r.body)
 	}
-	s.eventually(t, "what the killed server left is gone", func() bool { return waitingContainers(t) <= before+2 })
+	s.eventually(t, "what the killed server left is gone", func() bool { return waitingContainers(t, p) <= 2 })
 	s.stop(t)
 }
 
-// waitingContainers counts the containers that are no session's.
-func waitingContainers(t *testing.T) int {
+// waitingContainers counts the containers of a place's servers that are no session's.
+func waitingContainers(t *testing.T, p place) (n int) {
 	t.Helper()
-	out, err := exec.Command("docker", "--host", os.Getenv("CAISSON_TEST_DOCKER_HOST"), "ps", "--all", "--format", "{{.Names}}", "--filter", "name=caisson-new_").Output()
+	names, err := enginetest.Containers(os.Getenv("CAISSON_TEST_DOCKER_HOST"), p.data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(strings.Fields(string(out)))
+	for _, name := range names {
+		if strings.HasPrefix(name, "caisson-new_") {
+			n++
+		}
+	}
+	return n
 }

@@ -28,7 +28,7 @@ func TestLanguages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles interpreters, which takes a minute")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	p := newPlace(t)
 	_, rows := languages(p.run(t, "", p.flags("doctor")...).stdout)
 	absent := map[string]string{}

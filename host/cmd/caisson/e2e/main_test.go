@@ -4,10 +4,13 @@ package e2e
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -34,6 +37,11 @@ func testMain(m *testing.M) int {
 		cache = filepath.Join(dir, "cache")
 	}
 	if err := errors.Join(os.MkdirAll(cache, 0o700), prepare(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// Tests wait for servers and containers more than they compute. -parallel still counts.
+	if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -13,7 +13,7 @@ import (
 // What operators scrape tells of runs, requests and plugins and of no caller, and
 // callers are not answered it, with whatever they bring.
 func TestMetricsAreForOperators(t *testing.T) {
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	const credential = "an operator's credential"
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey, "ADMIN_CREDENTIAL="+credential)
 	admin := freeAddress(t)

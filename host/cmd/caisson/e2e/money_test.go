@@ -40,6 +40,7 @@ func (p place) started(t *testing.T) int {
 // A crash after a program started is debited once, by the next start; and the
 // plugin does not outlive its host.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
 	config := p.config(t, "admission: {service_key_wallet: acme}\n")
 	p.ledger(t, "credit", "acme", "10")
@@ -145,6 +146,7 @@ func (s *server) bearer(t *testing.T, token, body string) reply {
 }
 
 func TestBearerPays(t *testing.T) {
+	t.Parallel()
 	i := newIssuer(t)
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
 	config := p.config(t, fmt.Sprintf("admission: {bearer: {issuer: 'https://id.example.com', audiences: [caisson], jwks_url: '%s/keys'}}\n", i.url))

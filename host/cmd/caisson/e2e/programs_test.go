@@ -82,6 +82,7 @@ func (s *server) drive(t *testing.T, body map[string]any) (end told, rounds []in
 
 // The same programs in containers, where a program that waits is parked at its socket.
 func TestProgramsThatCallToolsInContainers(t *testing.T) {
+	t.Parallel()
 	image := os.Getenv("CAISSON_TEST_DOCKER_IMAGE")
 	if os.Getenv("CAISSON_TEST_DOCKER_HOST") == "" || image == "" {
 		const why = `SKIP: CAISSON_TEST_DOCKER_HOST and CAISSON_TEST_DOCKER_IMAGE name no engine; see "tools/engine.sh env"`
@@ -90,14 +91,10 @@ func TestProgramsThatCallToolsInContainers(t *testing.T) {
 		}
 		t.Skip(why)
 	}
-	holdEngine(t)
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
-	s := &dockerServer{server: p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)}
-	t.Cleanup(func() {
-		if err := removeContainers(s.sessions); err != nil {
-			t.Error(err)
-		}
-	})
+	s := &dockerServer{}
+	removeContainers(t, p, &s.sessions)
+	s.server = p.serve(t, "--config", p.config(t, dockerConfig(image))).ready(t)
 	end, rounds := s.drive(t, tooled("py", `
 import asyncio
 print(*[x["key"] for x in await asyncio.gather(*(get(key=str(i)) for i in range(10)))])
@@ -122,6 +119,7 @@ cat 1.json 2.json 3.json | jq -r .key | tr '\n' ' '`)
 // Programs call tools in the embedded backend, where a program that waits is parked in a
 // call of its host.
 func TestProgramsThatCallTools(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
 	config := p.config(t, "admission: {service_key_wallet: acme}\nprograms: {live: 3, tenant_live: 3, ttl: 1m}\nqueue: {running: 1, tenant_running: 1}\n")
 	p.ledger(t, "credit", "acme", "100")

@@ -11,6 +11,7 @@ import (
 // A configuration that got lost, was cut off or cannot be read changes nothing, and one
 // that asks fewer policies is taken, and says so loudly.
 func TestReloadFailsClosed(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey)
 	installed := t.TempDir()
 	smallPolicy(t, filepath.Join(installed, "small"), "1.0.0", "")

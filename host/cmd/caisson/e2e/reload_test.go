@@ -12,6 +12,7 @@ import (
 // A configuration that changes while requests come: by command, by SIGHUP, and
 // through the address for operators.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	admin := freeAddress(t)
 	const credential = "an operator's credential"
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey, "ADMIN_CREDENTIAL="+credential)

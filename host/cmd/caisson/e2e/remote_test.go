@@ -21,7 +21,7 @@ func TestRemote(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey)
 	s := p.serve(t).ready(t)
 	defer s.stop(t)
@@ -117,6 +117,7 @@ func TestRemote(t *testing.T) {
 
 // A client that was published drives the protocol over both transports.
 func TestMCPClient(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}
@@ -145,6 +146,7 @@ func TestMCPClient(t *testing.T) {
 
 // A client of the protocol that listens does not keep the server from stopping.
 func TestStopsBesideListeners(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}

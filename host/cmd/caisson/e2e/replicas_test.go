@@ -15,7 +15,7 @@ func TestVanishedSandboxesAreReplacedOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of processes")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	for name, named := range map[string]bool{"named": true, "nameless": false} {
 		t.Run(name, func(t *testing.T) {
 			const sessions, uses = 20, 200

@@ -22,6 +22,7 @@ func write(t *testing.T, name, text string) string {
 }
 
 func TestRunProgram(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one user at a time")
 	}
@@ -66,6 +67,7 @@ sys.exit(7)
 }
 
 func TestRunVariants(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one user at a time")
 	}
@@ -151,6 +153,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one user at a time")
 	}
@@ -194,6 +197,7 @@ func TestDoctor(t *testing.T) {
 // Without packs everything starts, what needs one does not run, the operator is told
 // how to change that, and Bash, which needs none, is offered.
 func TestWithoutInterpreters(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("one user at a time")
 	}
@@ -257,6 +261,7 @@ func TestDoctorWithoutPlugins(t *testing.T) {
 }
 
 func TestInstalledPlugins(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	r := p.run(t, "", p.flags("plugin", "list", "--check")...)
 	if r.code != 0 {
@@ -268,6 +273,7 @@ func TestInstalledPlugins(t *testing.T) {
 // run keeps compiled interpreters in the directory that --data names, even if it
 // has to make it.
 func TestRunKeepsItsCache(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}
@@ -285,6 +291,7 @@ func TestRunKeepsItsCache(t *testing.T) {
 // What operators are shown for the embedded backend is valid, and what is not is
 // named.
 func TestBackendConfig(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	example, err := os.ReadFile("testdata/wasm-clocks.yaml")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 // What `make run` does: a key is made, and one line can be pasted.
 func TestDevelopment(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles interpreters")
 	}
@@ -67,6 +68,7 @@ func TestDevelopment(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey)
 	s := p.serve(t).ready(t)
 
@@ -101,6 +103,7 @@ func TestServe(t *testing.T) {
 
 // Without credentials nobody is let in, and the operator is told.
 func TestServeWithoutKey(t *testing.T) {
+	t.Parallel()
 	s := newPlace(t).serve(t)
 	s.eventually(t, "health says what is missing", func() bool {
 		r, err := s.request(t.Context(), http.MethodGet, "/v1/exec/health", "", "")
@@ -133,6 +136,7 @@ type result2 struct {
 
 // A run in flight ends by itself and is answered, though nothing new is let in.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	s := newPlace(t, "CODE_EXEC_API_KEY="+testKey).serve(t).ready(t)
 	run := s.sleeping(t, 2)
 	s.signal(t, syscall.SIGTERM)
@@ -146,6 +150,7 @@ func TestDrain(t *testing.T) {
 
 // A second signal does not wait for runs, but still leaves nothing behind.
 func TestSecondSignal(t *testing.T) {
+	t.Parallel()
 	s := newPlace(t, "CODE_EXEC_API_KEY="+testKey).serve(t).ready(t)
 	run := s.sleeping(t, 25)
 	s.signal(t, syscall.SIGTERM)

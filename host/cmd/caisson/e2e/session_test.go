@@ -10,6 +10,7 @@ import (
 // An operator sees and ends sessions of a running server, whose owner gets them back
 // empty under their ids.
 func TestSessionCommands(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_API_KEY="+testKey, "CODE_EXEC_FEE_CENTS=0")
 	config := p.config(t, "sessions: {store: sqlite}\n")
 	s := p.serve(t, "--config", config).ready(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/caisson-run/caisson/host/identity"
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/host/session/starts"
+	"github.com/caisson-run/caisson/internal/enginetest"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -33,15 +34,20 @@ func TestStarts(t *testing.T) {
 	}
 	for name, config := range backends {
 		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
 			if name == "docker" {
-				holdEngine(t)
+				t.Cleanup(func() {
+					if _, err := enginetest.Remove(os.Getenv("CAISSON_TEST_DOCKER_HOST"), data); err != nil {
+						t.Error(err)
+					}
+				})
 			}
-			testStarts(t, config)
+			testStarts(t, config, data)
 		})
 	}
 }
 
-func testStarts(t *testing.T, config host.BackendConfig) {
+func testStarts(t *testing.T, config host.BackendConfig, data string) {
 	keys, err := identity.NewKeys([]byte("a deployment secret of the tests"))
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +55,7 @@ func testStarts(t *testing.T, config host.BackendConfig) {
 	h, err := host.Open(t.Context(), host.Options{
 		Platform:   host.Platform{Billing: host.Free},
 		Config:     host.Config{Backends: []host.BackendConfig{config}, Languages: []string{"languages"}},
-		PluginDirs: []string{plugins}, DataDir: t.TempDir(), CacheDir: cache, Keys: keys, Deployment: "starts-" + fmt.Sprint(time.Now().UnixNano()),
+		PluginDirs: []string{plugins}, DataDir: data, CacheDir: cache, Keys: keys, Deployment: "starts-" + fmt.Sprint(time.Now().UnixNano()),
 	})
 	if err != nil {
 		t.Fatal(err)

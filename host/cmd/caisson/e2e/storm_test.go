@@ -27,7 +27,7 @@ func TestReplicasAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for the claims of the killed to end")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	for name, named := range map[string]bool{"named": true, "nameless": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 // A program that waits for a tool stays on the version that runs it while another
 // takes the place of that, which does not wait for it, and ends there.
 func TestSwapLeavesSuspendedPrograms(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey)
 	s := p.serve(t).ready(t)
 	ask := func(body string) (status, token, id, stdout string) {

@@ -50,6 +50,7 @@ func (s *server) askToSwap(t *testing.T, name, dir string, watchMS int) net.Conn
 // sent back all the same, and everybody can read so. A server that stops does not wait
 // for a watch.
 func TestSwapWithoutItsOperator(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey)
 	installed := t.TempDir()
 	smallPolicy(t, filepath.Join(installed, "small"), "1.0.0", "")

@@ -31,7 +31,7 @@ func TestVerifyBackend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the kit takes a minute")
 	}
-	t.Parallel() // it waits more than it computes
+	t.Parallel()
 	need(t)
 	p := newPlace(t)
 	dir := verifiedPlugin(t)
