@@ -687,7 +687,7 @@ type DownloadFileParams struct {
 	// Version The version of the skill that the file was uploaded for. A file of another one is not found.
 	Version Version `form:"version,omitempty" json:"version,omitempty,omitzero"`
 
-	// Range The part of the file that is wanted, such as bytes=0-1023.
+	// Range The part of the file that is wanted, such as bytes=0-1023. Several are ignored.
 	Range Range `json:"Range,omitempty,omitzero"`
 }
 
