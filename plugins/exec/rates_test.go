@@ -138,7 +138,7 @@ func TestClassOf(t *testing.T) {
 // What a machine declares to use is what runs wait for.
 func TestMemoryAdmission(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
-	r := measuredRig(t, tel, func(o *Options) { o.MemoryBytes, o.TenantMemoryBytes, o.Running = 300, 200, 8 })
+	r := measuredRig(t, tel, func(o *Options) { o.MemoryBytes, o.TenantMemoryBytes, o.Running, o.TenantShare = 300, 200, 8, 8 })
 	r.limits.MemoryBytes = 100
 	gate := t.TempDir()
 	code := func(name string) string {
