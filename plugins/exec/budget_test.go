@@ -77,6 +77,7 @@ func TestBodiesAreNotInflated(t *testing.T) {
 		"code escapes":     {`{"lang":"py","code":"` + strings.Repeat(`\u0001`, heavy/6) + `"}`, false},
 		"code pairs":       {`{"lang":"py","code":"` + strings.Repeat(`\ud83d\ude00`, heavy/12) + `"}`, false},
 		"code halves":      {`{"lang":"py","code":"` + strings.Repeat(`\ud83d`, heavy/6) + `"}`, false},
+		"code deletes":     {`{"lang":"py","code":"` + strings.Repeat("\x7f", heavy) + `"}`, false},
 		"code letters":     {`{"lang":"py","code":"` + strings.Repeat(`ā`, heavy/2) + `"}`, false},
 		"depth":            {begin + `"y":` + strings.Repeat("[", heavy) + `}`, false},
 		"depths":           {begin + `"y":[` + strings.Repeat(strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+",", heavy/18001) + `0]}`, false},
@@ -142,7 +143,7 @@ func TestBodiesAtOnce(t *testing.T) {
 	for _, path := range []string{"/exec", "/exec/programmatic"} {
 		// Most of a tenant's part, as a body that does not go on would have it.
 		held := r.bodies.Open("acme")
-		if err := held.Read(18 << 20); err != nil {
+		if err := held.Read(15 << 20); err != nil {
 			t.Fatal(err)
 		}
 		w, _, read := r.allocated(t, path, []byte(large))

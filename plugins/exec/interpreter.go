@@ -65,7 +65,7 @@ type Options struct {
 	// BodyBytes bounds a JSON body: 16 MiB.
 	BodyBytes int64
 	// BodyMemoryBytes bounds the memory of all JSON bodies that are read and run at once, half
-	// of it those of each tenant: an eighth of what the machine has. A body counts for 10 times
+	// of it those of each tenant: an eighth of what the machine has. A body counts for 12 times
 	// its bytes until it is decoded, results of tools for 4 times, and then for what is kept of
 	// it; the first 64 KiB count for nothing. One of the largest has room in any case.
 	BodyMemoryBytes int64

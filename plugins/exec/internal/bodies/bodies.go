@@ -15,7 +15,7 @@ const Free = 64 << 10
 // Factor is how many bytes of memory a byte of a body counts for until it is decoded, and
 // FactorParts of one that is decoded in parts. Tests of the routes hold them to it.
 const (
-	Factor      = 10
+	Factor      = 12
 	FactorParts = 4
 )
 

@@ -74,14 +74,15 @@ class Connection:
         frames, self.outgoing, self.collected = self.outgoing, {}, 0
         # A call that was canceled meanwhile has its answer.
         frames = {i: f for i, f in frames.items() if i in self.waiting and not self.waiting[i].done()}
-        data = b"".join(frames.values())
         try:
+            data = b"".join(frames.values())
             if self.socket is not None:
                 self.socket.sendall(data)
                 return
+            data = memoryview(data)
             while data:
                 data = data[os.write(self.fd, data):]
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             for ident in frames:
                 answer = self.waiting.get(ident)
                 if answer is not None and not answer.done():
@@ -104,6 +105,13 @@ class Connection:
 
     def readable(self):
         try:
+            self.receive()
+        except MemoryError as error:  # it would be called again, and fail again
+            self.buffer, self.seen = bytearray(), 0
+            self.close(error)
+
+    def receive(self):
+        try:
             data = self.socket.recv(1 << 18) if self.socket is not None else os.read(self.fd, 1 << 18)
         except OSError:
             data = b""
@@ -116,18 +124,30 @@ class Connection:
             if end < 0:
                 self.seen = len(self.buffer)
                 return
-            frame = json.loads(self.buffer[:end].decode())
+            line = bytes(memoryview(self.buffer)[:end])
             del self.buffer[: end + 1]
             self.seen = 0
-            answer = self.waiting.pop(frame.get("id"), None)
-            if answer is None or answer.done():
-                continue
+            self.answer(line)
+
+    def answer(self, line):
+        # The id comes first, and is one of ours: it says whose a result is that cannot be read.
+        ident = line[:80].split(b'"', 4)[3].decode()
+        answer = self.waiting.pop(ident, None)
+        if answer is None or answer.done():
+            return
+        try:
+            frame = json.loads(line.decode())
+        except MemoryError as error:
+            answer.set_exception(error)
+        except (ValueError, RecursionError) as error:
+            answer.set_exception(ToolExecutionError(f"the tool's result cannot be read: {error}"))
+        else:
             if "error" in frame:
                 answer.set_exception(ToolExecutionError(frame["error"]))
             else:
                 answer.set_result(frame.get("result"))
 
-    def close(self):
+    def close(self, error=None):
         connections.pop(self.loop, None)
         self.outgoing.clear()
         if not self.loop.is_closed():
@@ -138,7 +158,7 @@ class Connection:
             os.close(self.fd)
         for answer in self.waiting.values():
             if not answer.done():
-                answer.set_exception(ToolExecutionError("nobody answers any more"))
+                answer.set_exception(error or ToolExecutionError("nobody answers any more"))
 
 connections = {}
 

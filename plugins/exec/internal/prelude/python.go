@@ -73,7 +73,7 @@ func appendLiteral[T string | []byte](b []byte, text T) []byte {
 			b = append(b, `\n`...)
 		case c == '"' || c == '\\':
 			b = append(b, '\\', byte(c))
-		case c >= ' ' && c < utf8.RuneSelf:
+		case c >= ' ' && c < 0x7f:
 			b = append(b, byte(c))
 		case c < 0x100:
 			b, digits = append(b, `\x`...), 2
@@ -96,7 +96,7 @@ func literalSize[T string | []byte](text T) int {
 		switch c := text[i]; {
 		case c == '"' || c == '\\' || c == '\n':
 			n++
-		case c < ' ', c >= 0xe0 && c < 0xf0:
+		case c < ' ', c == 0x7f, c >= 0xe0 && c < 0xf0:
 			n += 3
 		case c >= 0xf0:
 			n += 6

@@ -115,7 +115,11 @@ func echo(c net.Conn, note func(read []string, after string)) error {
 				after = fmt.Sprint(a)
 			}
 			read = append(read, fmt.Sprint(f.Input["n"]))
-			fmt.Fprintf(out, `{"id":%q,"result":%v}`+"\n", f.ID, f.Input["n"])
+			result := f.Input["n"]
+			if raw, ok := f.Input["raw"]; ok {
+				result = raw
+			}
+			fmt.Fprintf(out, `{"id":%q,"result":%v}`+"\n", f.ID, result)
 		}
 		note(read, after)
 		if err := out.Flush(); err != nil {
@@ -185,5 +189,43 @@ r = await asyncio.gather(*(one(i) for i in range(20)))
 print(r == list(range(20)), 0 < most < 1 << 16)`)
 	if printed != "True True\n" {
 		t.Errorf("%q", printed)
+	}
+}
+
+// A result that Python cannot read is an error of its call; others have their results.
+func TestResultsThatCannotBeRead(t *testing.T) {
+	printed, _ := answers(t, `
+for raw in ("9" * 4301, "[" * 100000 + "]" * 100000):
+    r = await asyncio.gather(f(n=1), f(n=2, raw=raw), f(n=3), return_exceptions=True)
+    print(r[0], type(r[1]).__name__, str(r[1])[:35], r[2])
+print(await f(n=4))`)
+	const line = "1 ToolExecutionError the tool's result cannot be read: E 3\n"
+	want := line + strings.Replace(line, ": E", ": m", 1) + "4\n"
+	if printed != want {
+		t.Errorf("%q, want %q", printed, want)
+	}
+}
+
+// Where there is no memory for what comes, its calls end with that, and not with the time.
+func TestNoMemoryForResults(t *testing.T) {
+	printed, _ := answers(t, `
+import gc, json
+loads = json.loads
+def none(*a): raise MemoryError("no more")
+json.loads = none
+r = await asyncio.gather(f(n=1), f(n=2), return_exceptions=True)
+json.loads = loads
+print([type(x).__name__ for x in r], await f(n=3))
+connection = [x for x in gc.get_objects() if type(x).__name__ == "Connection"][0]
+class Buffer(bytearray):
+    def __iadd__(self, data): raise MemoryError("no more")
+connection.buffer = Buffer()
+try:
+    await f(n=4)
+except MemoryError as error:
+    print(error)
+print(await f(n=5))`)
+	if want := "['MemoryError', 'MemoryError'] 3\nno more\n5\n"; printed != want {
+		t.Errorf("%q, want %q", printed, want)
 	}
 }
