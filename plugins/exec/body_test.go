@@ -3,6 +3,7 @@ package exec
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -109,8 +110,13 @@ func TestBodiesThatFallSilent(t *testing.T) {
 		if res.StatusCode != want {
 			t.Errorf("status %d, want %d", res.StatusCode, want)
 		}
+		// What was answered is what the log says: nobody hung up.
+		waitFor(t, func() bool { return strings.Contains(r.log.String(), fmt.Sprintf("status=%d", want)) })
 		res.Body.Close()
 		c.Close()
+	}
+	if log := r.log.String(); strings.Contains(log, "status=499") {
+		t.Errorf("log:\n%s", log)
 	}
 	if n := len(r.shells.live()); n != 0 {
 		t.Errorf("%d sandboxes left", n)

@@ -96,7 +96,7 @@ func (d *door) upload(w http.ResponseWriter, r *http.Request, batch bool) error 
 	if u.seen == 0 {
 		return refuse(http.StatusBadRequest, "invalid_request", "No files provided")
 	}
-	annotate(ctx, "files", u.total.Files, "bytes", u.total.Bytes)
+	annotate(ctx, "files", u.total.Files, "stored", u.total.Bytes)
 	reply := batchReply{uploadReply: uploadReply{Message: success, Files: u.files}, Succeeded: int(u.total.Files), Failed: u.failed}
 	if reply.Failed > 0 {
 		reply.Message = "partial_success"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -143,10 +144,12 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		defer func() {
 			if v := recover(); v != nil {
 				if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					note.gone = r.Context().Err() != nil
 					d.line(rt.path, r, out, start, note, err)
 					panic(v) // the client has to see that the answer breaks off
 				}
 				d.log.Error("panic in a handler", "route", rt.path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				note.gone = r.Context().Err() != nil
 				end := d.refuse(out, r, refuse(http.StatusInternalServerError, "internal", "internal error"))
 				out.End()
 				d.line(rt.path, r, out, start, note, fmt.Errorf("panic: %v", v))
@@ -160,6 +163,7 @@ func (d *door) wrap(rt route, act action) http.Handler {
 		if err == nil {
 			err = act(out, r)
 		}
+		note.gone = hungUp(r, err)
 		end := func() {}
 		if err != nil {
 			end = d.refuse(out, r, asRefusal(err))
@@ -187,9 +191,10 @@ func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *ho
 		start := d.o.Now()
 		d.telemetry.RequestBegan()
 		out := response.New(w, d.o.Stall)
+		note := &notes{gone: hungUp(r, e)}
 		end := d.refuse(out, r, e)
 		out.End()
-		d.line(path, r, out, start, &notes{}, e)
+		d.line(path, r, out, start, note, e)
 		end()
 	}
 }
@@ -199,7 +204,7 @@ func (d *door) refused(path string) func(http.ResponseWriter, *http.Request, *ho
 func (d *door) line(path string, r *http.Request, out *response.Writer, start time.Time, n *notes, err error) {
 	path = d.routeOf(path)
 	status := out.Status()
-	if r.Context().Err() != nil || out.Err() != nil {
+	if n.gone || out.Err() != nil {
 		status = statusGone
 	}
 	took := d.o.Now().Sub(start)
@@ -250,7 +255,16 @@ func (d *door) routeOf(pattern string) string {
 }
 
 // notes are what an action adds to its line of log.
-type notes struct{ args []any }
+type notes struct {
+	args []any
+	gone bool // its caller, before it was answered
+}
+
+// hungUp reports whether the caller of a request that ended with err has gone. It is asked
+// before the answer: a deadline for what is left of the body ends the context as well.
+func hungUp(r *http.Request, err error) bool {
+	return r.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
 
 type notesKey struct{}
 

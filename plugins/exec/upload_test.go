@@ -80,6 +80,18 @@ func TestUploadFields(t *testing.T) {
 	}
 }
 
+// The log tells the answer of an upload from what it stored.
+func TestUploadsInTheLog(t *testing.T) {
+	r := newRig(t)
+	a := r.send(alice, "/upload", csv("a", "12345"), csv("b", "678"))
+	into[obj](t, a, 200)
+	want := fmt.Sprintf(" bytes=%d ", len(a.body))
+	waitFor(t, func() bool { return strings.Contains(r.log.String(), "status=200") })
+	if log := r.log.String(); strings.Count(log, " bytes=") != 1 || !strings.Contains(log, want) || !strings.Contains(log, " files=2 stored=8 ") {
+		t.Errorf("%q is missing in\n%s", want, log)
+	}
+}
+
 func TestBatch(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.UploadFiles = 4 })
 	b := into[batchReply](t, r.send(alice, "/v1/upload/batch", field{"kind", "", "skill"}, field{"id", "", "s"},

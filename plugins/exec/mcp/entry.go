@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -154,15 +155,21 @@ func (s *Server) turnedAway(w http.ResponseWriter, r *http.Request, e *host.HTTP
 	s.measured(w, r, func(w http.ResponseWriter, r *http.Request) { s.refuse(w, r, e) })
 }
 
+// statusGone is what the log says of a caller that went away (docs/observability.md).
+const statusGone = 499
+
 // measured ends an answer with a line of log, without bodies and keys, and counts it.
 func (s *Server) measured(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request)) {
-	start, out := time.Now(), response.New(w, s.o.Stall)
+	start, out, gone := time.Now(), response.New(w, s.o.Stall), false
 	s.o.Telemetry.RequestBegan()
 	defer func() { // of an answer that breaks off, too
-		took := time.Since(start)
-		s.o.Telemetry.RequestEnded(Path, r.Method, out.Status(), took)
+		took, status := time.Since(start), out.Status()
+		if gone || out.Err() != nil {
+			status = statusGone
+		}
+		s.o.Telemetry.RequestEnded(Path, r.Method, status, took)
 		args := []any{
-			"method", r.Method, "route", Path, "status", out.Status(), "ms", took.Milliseconds(), "bytes", out.Bytes(),
+			"method", r.Method, "route", Path, "status", status, "ms", took.Milliseconds(), "bytes", out.Bytes(),
 			"request", host.RequestID(r.Context()),
 		}
 		if p, ok := host.PrincipalFrom(r.Context()); ok {
@@ -174,6 +181,9 @@ func (s *Server) measured(w http.ResponseWriter, r *http.Request, answer func(ht
 		s.log.Info("request", args...)
 	}()
 	answer(out, r)
+	// A stream that is only listened to ends like this, and a body that does not come in
+	// time ends the context too.
+	gone = r.Context().Err() != nil && r.Method != http.MethodGet && out.Status() != http.StatusRequestTimeout
 	out.End()
 	if out.Status() >= http.StatusBadRequest {
 		s.lingering.End(out, r)
@@ -255,6 +265,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *host.HTTPError {
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.BodyBytes))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return refusal(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", s.o.BodyBytes))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: err}
 	}
 	if err != nil {
 		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}

@@ -116,7 +116,7 @@ func (a *app) serve(ctx context.Context, cmd *cli.Command) error {
 	}
 	srv := server.Start(l, log.Named("http"))
 	if s.Telemetry.PublicMetrics {
-		srv.Handle("GET /metrics", measured.Handler())
+		srv.HandleOwn("GET /metrics", "/metrics", measured.Handler())
 	}
 	d, err := deployment.Serve(ctx, o, srv)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,6 +119,57 @@ func TestMethods(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(r.body), &body); err != nil || body.Code != tt.code || body.Status != tt.status || body.Error != body.Message || !strings.Contains(body.Error, " ") {
 			t.Errorf("%s %s: %s, %v", tt.method, tt.path, r.body, err)
+		}
+	}
+}
+
+// Whatever is answered has an id and one line of log, in which nothing of a caller is
+// without bounds.
+func TestEverythingHasAnIDAndALine(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var log strings.Builder
+	s := Start(l, hclog.New(&hclog.LoggerOptions{Output: &log, Mutex: &mu, Level: hclog.Debug}))
+	taken := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		defer log.Reset()
+		return log.String()
+	}
+	defer func() { _ = s.Shutdown(context.Background()) }()
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	s.Handle("POST /v1/exec", ok)
+	s.Handle("GET /v1/files/{id}", ok)
+	s.HandleOwn("GET /metrics", "/metrics", ok)
+	s.Ready()
+	for request, want := range map[string]string{
+		"POST //v1//exec":  `route="" status=307 ms=\d+ bytes=0`,
+		"GET /v1/files//x": `route="" status=307 ms=\d+ bytes=`,
+		"OPTIONS *":        `route="" status=200 ms=\d+ bytes=0`,
+		"GET *":            `route="" status=404 ms=\d+ bytes=`,
+		"GET /metrics":     `route=/metrics status=200 ms=\d+ bytes=2`,
+		"GET /nothing":     `route="" status=404 ms=\d+ bytes=`,
+		strings.Repeat("A", 60_000) + " /v1/exec": `method="A{32}…" route="" status=501 ms=\d+ bytes=`,
+	} {
+		_ = taken()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Request-Id: id-of-this-one\r\n\r\n", request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if err != nil || !strings.Contains(string(answer), "\r\nX-Request-Id: id-of-this-one\r\n") || len(answer) > 2000 {
+			t.Errorf("%.40s: %.500q, %v", request, answer, err)
+		}
+		_ = c.Close()
+		if got := taken(); strings.Count(got, "request: ") != 1 || !regexp.MustCompile(want).MatchString(got) || !strings.Contains(got, "request=id-of-this-one") || len(got) > 300 {
+			t.Errorf("%.40s: log %.500q, want %q", request, got, want)
 		}
 	}
 }
