@@ -131,6 +131,9 @@ func (d *door) programBody(w http.ResponseWriter, r *http.Request, owner program
 
 // beginProgram answers the first request.
 func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Principal, place *borrowed, body *programmatic.Body, whole *replayed) error {
+	if err := d.take(r.Context(), p, RateRuns); err != nil {
+		return err
+	}
 	in, err := decodeProgram(body.Members)
 	if err != nil {
 		return err
@@ -266,6 +269,12 @@ func (d *door) answerProgram(r *http.Request, out *reply, prog *programmatic.Pro
 	answered = true
 	var reply *programReply
 	switch {
+	case e.Round != nil && d.queue.Closed(): // nobody would be there to continue it with
+		prog.Stop()
+		if cont != nil {
+			cont.Answered(nil)
+		}
+		return d.failProgram(out, prog.Session(), queue.ErrClosed)
 	case e.Round != nil:
 		annotate(r.Context(), "session", prog.Session(), "calls", len(e.Round.Calls))
 		reply = roundReply(prog, e.Round)

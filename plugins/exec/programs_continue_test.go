@@ -422,6 +422,27 @@ func TestProgramsEndWithTheEntry(t *testing.T) {
 	}
 }
 
+// A program that asks while the entry closes is told to nobody as one that waits.
+func TestNoRoundWhileStopping(t *testing.T) {
+	r := newRig(t)
+	gate := t.TempDir() + "/go"
+	s := r.suspended(alice, `one '{"city":"a"}'; while [ ! -e `+gate+` ]; do sleep 0.01; done; one '{"city":"b"}'`, "one")
+	got := make(chan answer, 1)
+	go func() { got <- r.goOn(alice, s.ContinuationToken, ok(s.ToolCalls[0].ID, 1)) }()
+	waitFor(t, func() bool { return r.queue.Stats().Running == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- r.close(t.Context()) }()
+	waitFor(t, r.queue.Closed)
+	touch(t, gate)
+	if e := into[obj](t, <-got, 503); e["code"] != "stopping" {
+		t.Errorf("%v", e)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	r.alive(0, 0)
+}
+
 func TestSandboxesThatPassNoCalls(t *testing.T) {
 	r := newRig(t)
 	whole := shellsInfo
