@@ -16,7 +16,8 @@ import (
 type RateClass string
 
 const (
-	// RateRuns are runs, programs that call tools among them.
+	// RateRuns are runs, programs that call tools among them: the request that begins one
+	// takes one of RateRounds and one of these.
 	RateRuns RateClass = "runs"
 	// RateRounds are all requests about programs that call tools.
 	RateRounds RateClass = "rounds"

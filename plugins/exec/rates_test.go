@@ -168,3 +168,22 @@ func TestMemoryAdmission(t *testing.T) {
 		t.Errorf("left: %+v", s)
 	}
 }
+
+// To begin a program takes a run, however it is begun; to go on with it or cancel it does not.
+func TestProgramsAreRuns(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Rates = map[RateClass]Rate{RateRuns: {Requests: 1, Per: time.Hour, Burst: 2}}
+	})
+	s := r.suspended(alice, `one '{"city":"a"}'; one '{"city":"b"}'`, "one")
+	r.exec(alice, "true")
+	for _, path := range []string{programPath, "/exec"} {
+		if e := into[obj](t, r.post(alice, path, obj{"lang": "bash", "code": "true"}), 429); e["error"] != "rate_limited" || e["retry_after_seconds"] != 3600.0 {
+			t.Errorf("%s: %v", path, e)
+		}
+	}
+	s = into[said](t, r.goOn(alice, s.ContinuationToken, ok("call_001", 1)), 200)
+	if end := into[said](t, r.goOn(alice, s.ContinuationToken, ok("call_002", 1)), 200); end.Status != "completed" {
+		t.Errorf("%+v", end)
+	}
+	into[obj](t, r.post(alice, programPath+"/cancel", obj{"request_id": "none"}), 202)
+}
