@@ -231,7 +231,7 @@ func (d *door) continueProgram(w http.ResponseWriter, r *http.Request, p host.Pr
 			return programRefusal(programmatic.ErrCanceled)
 		case out.sent:
 			cont.Stop() // its caller is told that it failed, and does not come again
-			return d.failProgram(out, cont.Session(), err)
+			return d.failProgram(out, cont.Session(), 0, err)
 		}
 		cont.Abandon()
 		return err
@@ -277,7 +277,7 @@ func (d *door) answerProgram(r *http.Request, out *reply, prog *programmatic.Pro
 		if cont != nil {
 			cont.Answered(nil)
 		}
-		return d.failProgram(out, prog.Session(), queue.ErrClosed)
+		return d.failProgram(out, prog.Session(), 0, queue.ErrClosed)
 	case e.Round != nil:
 		annotate(r.Context(), "session", prog.Session(), "calls", len(e.Round.Calls))
 		reply = roundReply(prog, e.Round)
@@ -288,7 +288,7 @@ func (d *door) answerProgram(r *http.Request, out *reply, prog *programmatic.Pro
 			if cont != nil {
 				cont.Answered(nil)
 			}
-			return d.failProgram(out, o.c.named, err)
+			return d.failProgram(out, o.c.named, o.c.wall, err)
 		}
 	}
 	b := response.Encode(reply)
@@ -311,20 +311,21 @@ func endOf(prog *programmatic.Program[outcome], o outcome) (*programReply, error
 	why := prog.Stopped()
 	switch {
 	case errors.Is(why, programmatic.ErrOverrun):
-		return lateReply(o.c.named, refuse(http.StatusGatewayTimeout, codeTimeout, textTimeout)), nil
+		return lateReply(o.c.named, o.c.wall, refuse(http.StatusGatewayTimeout, codeTimeout, textTimeout)), nil
 	case why != nil:
 		return nil, programRefusal(why)
 	}
 	return nil, o.err
 }
 
-// failProgram answers with why there is nothing else to answer with.
-func (d *door) failProgram(out *reply, session string, err error) error {
+// failProgram answers with why there is nothing else to answer with. Wall is how long the
+// program ran, as far as that is known.
+func (d *door) failProgram(out *reply, session string, wall time.Duration, err error) error {
 	out.end()
 	if !out.sent {
 		return err
 	}
-	out.encoded(response.Encode(lateReply(session, asRefusal(err))))
+	out.encoded(response.Encode(lateReply(session, wall, asRefusal(err))))
 	return errors.Join(err, errLate)
 }
 

@@ -271,10 +271,10 @@ func endReply(res *CodeResult) *programReply {
 }
 
 // lateReply is a failure after the status was sent.
-func lateReply(session string, e *host.HTTPError) *programReply {
+func lateReply(session string, wall time.Duration, e *host.HTTPError) *programReply {
 	return &programReply{
 		Status: programFailed, Error: textFailed, SessionID: session,
-		CodeResult: &CodeResult{Stderr: "[sandbox] " + e.Message + "\n", Files: []CodeFile{}},
+		CodeResult: &CodeResult{Stderr: "[sandbox] " + e.Message + "\n", Files: []CodeFile{}, WallTime: wall.Milliseconds()},
 	}
 }
 

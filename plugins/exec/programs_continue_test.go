@@ -289,6 +289,27 @@ func TestProgramsAreCanceled(t *testing.T) {
 	}
 }
 
+// How long a program ran is told also when it was canceled after its answer began.
+func TestCanceledLate(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.KeepAlive = 20 * time.Millisecond })
+	q := r.request("POST", rich, programPath, jsonBody(obj{"lang": "bash", "code": "sleep 30", "tools": defs("one")}))
+	q.Header.Set("X-LibreChat-Code-Request-ID", "late")
+	res, err := r.server.Client().Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() // its status has come, so it is late
+	r.clock.advance(4 * time.Second)
+	into[obj](t, r.post(rich, programPath+"/cancel", obj{"request_id": "late"}), 202)
+	var late struct {
+		Status   string `json:"status"`
+		WallTime int64  `json:"wall_time"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&late); err != nil || late.Status != "error" || late.WallTime < 1 {
+		t.Errorf("%+v, %v", late, err)
+	}
+}
+
 // Programs keep connections alive like runs do, and what fails after that is a reply.
 func TestProgramsKeepTheConnectionAlive(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.KeepAlive = 20 * time.Millisecond })
