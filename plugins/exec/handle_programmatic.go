@@ -134,9 +134,6 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	if err := d.take(r.Context(), p, RateRuns); err != nil {
 		return err
 	}
-	if err := d.take(r.Context(), p, RateRuns); err != nil {
-		return err
-	}
 	in, err := decodeProgram(body.Members)
 	if err != nil {
 		return err
