@@ -468,6 +468,15 @@ func (r *rig) documented(q *http.Request, a answer) error {
 	if res == nil {
 		return fmt.Errorf("openapi.yaml: %s answered %d, which it does not list: %s", op.OperationID, a.status, a.body)
 	}
+	listed := slices.Clone(transport)
+	for name := range res.Value.Headers {
+		listed = append(listed, http.CanonicalHeaderKey(name))
+	}
+	for name := range a.header {
+		if !slices.Contains(listed, name) {
+			return fmt.Errorf("openapi.yaml: %s answered %d with %s, which it does not list", op.OperationID, a.status, name)
+		}
+	}
 	if q.Method == http.MethodHead || len(a.body) == 0 && len(res.Value.Content) == 0 {
 		return nil
 	}
@@ -485,12 +494,17 @@ func (r *rig) documented(q *http.Request, a answer) error {
 	return nil
 }
 
+// transport are headers of answers that no document lists: of HTTP itself, and of every
+// answer whatever it is.
+var transport = []string{"Connection", "Content-Length", "Content-Type", "Date", "X-Content-Type-Options"}
+
 // Answers that the document does not describe are found.
 func TestDocumentIsEnforced(t *testing.T) {
 	r := newRig(t)
 	for name, a := range map[string]answer{
 		"status": {status: 418, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(`{}`)},
 		"type":   {status: 200, header: http.Header{"Content-Type": {"text/plain"}}, body: []byte(`{}`)},
+		"header": {status: 200, header: http.Header{"Content-Type": {"application/json"}, "Etag": {"x"}}, body: []byte(`{}`)},
 		"body":   {status: 200, header: http.Header{"Content-Type": {"application/json"}}, body: []byte(`{"session_id":1}`)},
 	} {
 		if r.documented(r.request("POST", alice, "/v1/exec", nil), a) == nil {

@@ -38,12 +38,25 @@ func JSON() []byte {
 	return bytes.Clone(b)
 }
 
-// Serve answers GET and HEAD with the document. Ranges and conditions work.
+// Serve answers GET and HEAD with the document. Conditions work; ranges are ignored,
+// since it is small. It changes r's headers.
 func Serve(w http.ResponseWriter, r *http.Request) {
 	b, tag := document()
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("ETag", tag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
+	r.Header.Del("Range")
+	http.ServeContent(unranged{w}, r, "", time.Time{}, bytes.NewReader(b))
 }
+
+// unranged takes back that ranges work.
+type unranged struct{ http.ResponseWriter }
+
+func (w unranged) WriteHeader(status int) {
+	w.Header().Del("Accept-Ranges")
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the server's own writer.
+func (w unranged) Unwrap() http.ResponseWriter { return w.ResponseWriter }

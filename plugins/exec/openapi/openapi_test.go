@@ -33,6 +33,23 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
+// Every answer has a request's id.
+func TestAnswersHaveIDs(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, res := range op.Responses.Map() {
+				if res.Value.Headers["X-Request-Id"] == nil {
+					t.Errorf("%s %s: %s has no X-Request-Id", method, path, status)
+				}
+			}
+		}
+	}
+}
+
 func TestOperations(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, op := range Operations() {
@@ -60,6 +77,17 @@ func TestServe(t *testing.T) {
 	w := ask("")
 	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" || !bytes.Equal(w.Body.Bytes(), JSON()) {
 		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if w.Header().Get("Accept-Ranges") != "" {
+		t.Errorf("ranges are offered: %v", w.Header())
+	}
+	for _, part := range []string{"bytes=0-9", "bytes=99999999-", "bytes=x"} {
+		r := httptest.NewRequest(http.MethodGet, "/openapi.json", nil)
+		r.Header.Set("Range", part)
+		p := httptest.NewRecorder()
+		if Serve(p, r); p.Code != 200 || !bytes.Equal(p.Body.Bytes(), JSON()) {
+			t.Errorf("%s: %d, %d bytes", part, p.Code, p.Body.Len())
+		}
 	}
 	if again := ask(w.Header().Get("ETag")); again.Code != 304 || again.Body.Len() != 0 {
 		t.Errorf("with the tag: %d", again.Code)
