@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // firstWithoutBatches is the first version of the protocol that has no batches.
@@ -25,8 +27,8 @@ type lines struct {
 	answers io.Writer
 	most    int // bytes of one line
 
-	asked string // the version of the protocol that the client asked for
-	rest  []byte // of the line that is being handed on
+	single bool   // the version that was negotiated has no batches
+	rest   []byte // of the line that is being handed on
 }
 
 func newLines(in io.ReadCloser, answers io.Writer, most int) *lines {
@@ -47,7 +49,7 @@ func (l *lines) Read(p []byte) (int, error) {
 			}
 			continue
 		}
-		l.rest = append(line, '\n')
+		l.rest = unmixed(line)
 	}
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
@@ -84,7 +86,11 @@ func (l *lines) wrong(line []byte) []byte {
 		return complaint(jsonrpc.CodeParseError, fmt.Sprintf("the message has more than %d bytes", l.most), nil)
 	case !json.Valid(line):
 		return complaint(jsonrpc.CodeParseError, "the line is not valid JSON", nil)
-	case line[0] == '[':
+	}
+	if wrong := wrongID(line); wrong != nil {
+		return wrong
+	}
+	if line[0] == '[' {
 		return l.wrongBatch(line)
 	}
 	m, err := jsonrpc.DecodeMessage(line)
@@ -93,18 +99,30 @@ func (l *lines) wrong(line []byte) []byte {
 		_ = json.Unmarshal(line, &of)
 		return complaint(jsonrpc.CodeInvalidRequest, "the line is no JSON-RPC message", of.ID)
 	}
+	l.heed(m)
+	return nil
+}
+
+// heed notes which version of the protocol a client asks for. What forbade batches once
+// does so for good: an attempt may fail, and the SDK ends the connection at a batch.
+func (l *lines) heed(m jsonrpc.Message) {
 	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "initialize" {
 		var params struct {
 			ProtocolVersion string `json:"protocolVersion"`
 		}
 		_ = json.Unmarshal(r.Params, &params)
-		l.asked = params.ProtocolVersion
+		l.single = l.single || !batches(params.ProtocolVersion)
 	}
-	return nil
+}
+
+// batches reports whether there are batches in the version of the protocol that is agreed
+// on with a client that asks for one: what the SDK does not know becomes its newest.
+func batches(asked string) bool {
+	return asked < firstWithoutBatches && slices.Contains(sdk.SupportedProtocolVersions(), asked)
 }
 
 func (l *lines) wrongBatch(line []byte) []byte {
-	if l.asked >= firstWithoutBatches {
+	if l.single {
 		return complaint(jsonrpc.CodeInvalidRequest, "there are no batches in this version of the protocol", nil)
 	}
 	var each []json.RawMessage
@@ -116,6 +134,7 @@ func (l *lines) wrongBatch(line []byte) []byte {
 			e = errors.New("two requests of one id")
 		} else if ok {
 			seen[r.ID] = r.ID.IsValid()
+			l.heed(r)
 		}
 		err = errors.Join(err, e)
 	}
@@ -123,6 +142,40 @@ func (l *lines) wrongBatch(line []byte) []byte {
 		return complaint(jsonrpc.CodeInvalidRequest, "the line is no batch of JSON-RPC messages", nil)
 	}
 	return nil
+}
+
+// unmixed is what is handed on of a line, with its line feed. Notifications of a batch become
+// lines of their own: the SDK waits for their answers, and takes the second for a request
+// that it has seen.
+func unmixed(line []byte) []byte {
+	var each, calls []json.RawMessage
+	if line[0] != '[' || json.Unmarshal(line, &each) != nil {
+		return append(line, '\n')
+	}
+	var out []byte
+	for _, raw := range each {
+		if m, err := jsonrpc.DecodeMessage(raw); err == nil {
+			if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() {
+				out = append(append(out, raw...), '\n')
+				continue
+			}
+		}
+		calls = append(calls, raw)
+	}
+	switch len(calls) {
+	case len(each):
+		return append(line, '\n')
+	case 0:
+		return out
+	}
+	out = append(out, '[')
+	for k, raw := range calls {
+		if k > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, raw...)
+	}
+	return append(out, "]\n"...)
 }
 
 // complaint is an error as JSON-RPC has it. An id that can be none becomes null.

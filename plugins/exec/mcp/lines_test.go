@@ -14,6 +14,7 @@ import (
 
 func TestLines(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	const pong = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
 	const asks = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`
 	long := `{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"` + strings.Repeat("x", 10_000) + `"}}`
 	parse, invalid := `"code":-32700`, `"code":-32600`
@@ -38,7 +39,27 @@ func TestLines(t *testing.T) {
 		"a batch of a new client": {
 			asks + "2025-06-18\"}}\n[" + ping + "]\n" + ping, asks + "2025-06-18\"}}\n" + ping + "\n", invalid,
 		},
-		"a batch of an old client": {asks + "2025-03-26\"}}\n[" + ping + "]", asks + "2025-03-26\"}}\n[" + ping + "]\n", ""},
+		"a batch of an old client":           {asks + "2025-03-26\"}}\n[" + ping + "]", asks + "2025-03-26\"}}\n[" + ping + "]\n", ""},
+		"a batch of an unknown version":      {asks + "2024-10-07\"}}\n[" + ping + "]\n" + ping, asks + "2024-10-07\"}}\n" + ping + "\n", invalid},
+		"a batch of another unknown version": {asks + "1.0\"}}\n[" + ping + "]\n" + ping, asks + "1.0\"}}\n" + ping + "\n", invalid},
+		"a batch of no version": {
+			`{"jsonrpc":"2.0","id":0,"method":"initialize"}` + "\n[" + ping + "]\n" + ping, `{"jsonrpc":"2.0","id":0,"method":"initialize"}` + "\n" + ping + "\n", invalid,
+		},
+		"a batch after a version in a batch": {
+			"[" + asks + "2025-06-18\"}}]\n[" + ping + "]", "[" + asks + "2025-06-18\"}}]\n", invalid,
+		},
+		"a batch after another attempt": {
+			asks + "2025-06-18\"}}\n" + asks + "2025-03-26\"}}\n[" + ping + "]", asks + "2025-06-18\"}}\n" + asks + "2025-03-26\"}}\n", invalid,
+		},
+		"an id that is too large": {
+			`{"jsonrpc":"2.0","id":99999999999999999999999,"method":"ping"}` + "\n" + ping, ping + "\n", `"id":99999999999999999999999,"error":{` + invalid,
+		},
+		"an id that is no integer": {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}` + "\n" + ping, ping + "\n", `"id":1.5,"error":{` + invalid},
+		"a large id":               {`{"jsonrpc":"2.0","id":-9007199254740991,"method":"ping"}`, `{"jsonrpc":"2.0","id":-9007199254740991,"method":"ping"}` + "\n", ""},
+		"an id beyond exactness":   {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, "", invalid},
+		"a batch with such an id":  {`[{"jsonrpc":"2.0","id":1e400,"method":"ping"}]` + "\n" + ping, ping + "\n", `"id":null,"error":{` + invalid},
+		"a batch of notifications": {"[" + notice + "," + notice + "]", notice + "\n" + notice + "\n", ""},
+		"a mixed batch":            {"[" + ping + ", " + notice + "," + pong + "]", notice + "\n[" + ping + "," + pong + "]\n", ""},
 		"an empty batch":           {"[]\n" + ping, ping + "\n", invalid},
 		"a batch of nothing":       {"[1]\n" + ping, ping + "\n", invalid},
 		"a batch of one id twice":  {"[" + ping + "," + ping + "]\n" + ping, ping + "\n", invalid},
