@@ -141,6 +141,26 @@ func (r *rig) posted(method, key, session, body string) *http.Request {
 	return q
 }
 
+// An id that would come back as another one is refused, in the words of JSON-RPC.
+func TestMCPIDs(t *testing.T) {
+	r := newMCP(t)
+	s := r.greet(alice)
+	const ping = `{"jsonrpc":"2.0","id":%s,"method":"ping"}`
+	for id, status := range map[string]int{"99999999999999999999999": 400, "1.5": 400, "9007199254740991": 200, "-1": 200, `"x"`: 200} {
+		a := r.do(r.posted("POST", alice, s, "\n "+fmt.Sprintf(ping, id)))
+		want := `"id":` + id
+		if status == 400 {
+			want += `,"error":{"code":-32600,`
+		}
+		if a.status != status || !strings.Contains(string(a.body), want) {
+			t.Errorf("id %s: %d %s", id, a.status, a.body)
+		}
+	}
+	if a := r.do(r.posted("POST", alice, s, "["+fmt.Sprintf(ping, "2.5")+"]")); a.status != 400 || !strings.Contains(string(a.body), `"id":null,"error":{"code":-32600,`) {
+		t.Errorf("in a batch: %d %s", a.status, a.body)
+	}
+}
+
 const listTools = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 
 // greet begins a session as a client does that never ends one.

@@ -212,8 +212,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	if r.Method == http.MethodPost {
-		if err := s.read(w, r); err != nil {
+		body, err := s.read(w, r)
+		if err != nil {
 			s.refuse(w, r, err)
+			return
+		}
+		if wrong := wrongID(bytes.TrimSpace(body)); wrong != nil {
+			response.Encoded(w, http.StatusBadRequest, append(wrong, '\n'))
 			return
 		}
 	}
@@ -258,23 +263,23 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, own *owned) {
 	s.stateful.ServeHTTP(w, r)
 }
 
-// read takes in a body, which has to arrive in time.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) *host.HTTPError {
+// read takes in a body, which has to arrive in time, and puts it back.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *host.HTTPError) {
 	ctl := http.NewResponseController(w)
 	_ = ctl.SetReadDeadline(time.Now().Add(s.o.BodyTime)) // not every server can
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.BodyBytes))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return refusal(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", s.o.BodyBytes))
+		return nil, refusal(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", s.o.BodyBytes))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: err}
+		return nil, &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: err}
 	}
 	if err != nil {
-		return &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
+		return nil, &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
 	}
 	_ = ctl.SetReadDeadline(time.Time{})
 	r.Body = io.NopCloser(bytes.NewReader(b))
-	return nil
+	return b, nil
 }
 
 // caller implements tools.caller: calls act with the headers of the request that brought
