@@ -5,15 +5,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/linger"
+	"github.com/caisson-run/caisson/plugins/exec/internal/bodies"
 	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/client"
 	"github.com/hashicorp/go-hclog"
@@ -27,6 +25,7 @@ type Server struct {
 	// stateful serves clients that begin a session, stateless those of the protocol
 	// from stateless on, whose requests stand alone.
 	stateful, stateless http.Handler
+	bodies              *bodies.Budget
 	log                 hclog.Logger
 	running             sync.WaitGroup // handlers that tools wait for
 
@@ -54,6 +53,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, calls: make(map[string]*http.Request), log: hclog.NewNullLogger(), lingering: linger.New()}
+	s.bodies = bodies.New(o.BodyMemoryBytes, o.BodyMemoryBytes/2, weight*bodies.Factor*o.BodyBytes)
 	s.life, s.kill = context.WithCancel(context.Background())
 	s.open, s.shut = context.WithCancel(context.Background())
 	t := &tools{caller: s.caller, output: o.OutputBytes, fault: func(tool string, err error) {
@@ -212,7 +212,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	if r.Method == http.MethodPost {
-		body, err := s.read(w, r)
+		share := s.bodies.Open(p.Org)
+		defer share.Close()
+		body, err := s.read(w, r, share)
 		if err != nil {
 			s.refuse(w, r, err)
 			return
@@ -261,25 +263,6 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, own *owned) {
 		return
 	}
 	s.stateful.ServeHTTP(w, r)
-}
-
-// read takes in a body, which has to arrive in time, and puts it back.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *host.HTTPError) {
-	ctl := http.NewResponseController(w)
-	_ = ctl.SetReadDeadline(time.Now().Add(s.o.BodyTime)) // not every server can
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.BodyBytes))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, refusal(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", s.o.BodyBytes))
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &host.HTTPError{Status: http.StatusRequestTimeout, Code: "body_timeout", Message: "the body did not arrive in time", Cause: err}
-	}
-	if err != nil {
-		return nil, &host.HTTPError{Status: http.StatusBadRequest, Code: "invalid_body", Message: "the body could not be read", Cause: err}
-	}
-	_ = ctl.SetReadDeadline(time.Time{})
-	r.Body = io.NopCloser(bytes.NewReader(b))
-	return b, nil
 }
 
 // caller implements tools.caller: calls act with the headers of the request that brought

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host/telemetry"
+	"github.com/caisson-run/caisson/internal/machine"
 )
 
 // Path is where the protocol is answered.
@@ -37,6 +38,11 @@ type Options struct {
 	// arrive: one minute.
 	BodyBytes int64
 	BodyTime  time.Duration
+	// BodyMemoryBytes bounds the memory of all requests that are read and answered at once,
+	// half of it those of each organisation: an eighth of what the machine has. A request
+	// counts for 24 times its bytes, the first 32 KiB for nothing. One of the largest has
+	// room in any case.
+	BodyMemoryBytes int64
 	// Stall is how long a reader of an answer may take for 64 KiB before it is
 	// given up: 30 seconds.
 	Stall time.Duration
@@ -57,7 +63,7 @@ func (o Options) complete() (Options, error) {
 			return o, errors.New("mcp: a limit is negative")
 		}
 	}
-	if min(o.Idle, o.BodyTime, o.Stall) < 0 || o.BodyBytes < 0 {
+	if min(o.Idle, o.BodyTime, o.Stall) < 0 || min(o.BodyBytes, o.BodyMemoryBytes) < 0 {
 		return o, errors.New("mcp: a limit is negative")
 	}
 	for _, h := range o.Hosts {
@@ -73,6 +79,7 @@ func (o Options) complete() (Options, error) {
 	def(&o.AllRequests, 256)
 	def(&o.BodyBytes, 16<<20)
 	def(&o.BodyTime, time.Minute)
+	def(&o.BodyMemoryBytes, machine.Memory()/8)
 	def(&o.Stall, 30*time.Second)
 	def(&o.OutputBytes, defaultOutput)
 	def(&o.Version, "dev")

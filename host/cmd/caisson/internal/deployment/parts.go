@@ -60,7 +60,7 @@ func (o Options) mcp(router http.Handler) mcp.Options {
 	return mcp.Options{
 		Handler: router, Version: o.Version, Telemetry: o.Telemetry,
 		Hosts: f.MCP.Hosts, Sessions: int(f.MCP.Sessions), Idle: time.Duration(f.MCP.Idle),
-		OutputBytes: int(f.MCP.OutputBytes), BodyBytes: int64(f.Requests.MaxBytes),
+		OutputBytes: int(f.MCP.OutputBytes), BodyBytes: int64(f.Requests.MaxBytes), BodyMemoryBytes: int64(f.Requests.Memory),
 	}
 }
 
