@@ -445,7 +445,7 @@ func TestProgramsEndWithTheEntry(t *testing.T) {
 
 // A program that asks while the entry closes is told to nobody as one that waits.
 func TestNoRoundWhileStopping(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(o *Options) { o.KeepAlive = time.Hour }) // so that the status is there to see
 	gate := t.TempDir() + "/go"
 	s := r.suspended(alice, `one '{"city":"a"}'; while [ ! -e `+gate+` ]; do sleep 0.01; done; one '{"city":"b"}'`, "one")
 	got := make(chan answer, 1)
