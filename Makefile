@@ -187,7 +187,7 @@ export CAISSON_TEST_CACHE ?= $(abspath bin/.cache)
 
 # The packages that wait longest begin first.
 test: build packs clients ## run every test, published clients included
-	$(GO) test -timeout 40m $(TESTFLAGS) ./host/cmd/caisson/e2e ./plugins/docker ./...
+	$(GO) test -timeout 40m $(TESTFLAGS) ./host/cmd/caisson/e2e ./plugins/docker ./sdk/backend/backendtest ./plugins/exec/clienttest ./...
 
 # Its tests skip where they do not find an image; here that is an error.
 test-full: build packs ## run every language in the full Docker image; tools/engine.sh makes it
