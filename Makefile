@@ -195,15 +195,11 @@ test-full: build packs ## run every language in the full Docker image; tools/eng
 		echo 'make test-full: no image; tools/engine.sh start && tools/engine.sh image full && eval "$$(tools/engine.sh env)"' >&2; exit 1; }
 	$(GO) test -count=1 -v -timeout 40m -run '^(TestDockerLanguages|TestDockerLibraries|TestPlansRunInTheFullImage|TestWireInDocker)$$' ./host/cmd/caisson/e2e ./plugins/languages ./plugins/exec/clienttest
 
-# wazero's compiler takes most of the time of a build that watches it, and has nothing to do
-# with goroutines; the rest of wazero is watched.
-unwatched = $(foreach p,engine/wazevo/backend/... engine/wazevo/frontend engine/wazevo/ssa engine/wazevo/wazevoapi wasm/binary,-gcflags=github.com/tetratelabs/wazero/internal/$(p)=-race=false)
-
 # PACKAGES are those it runs.
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
 	@echo "go test -race $(TESTFLAGS) of $(words $(PACKAGES)) patterns"
-	@env -u CGO_ENABLED $(GO) test -race $(unwatched) -timeout 40m $(TESTFLAGS) $(PACKAGES)
+	@env -u CGO_ENABLED $(GO) test -race -timeout 40m $(TESTFLAGS) $(PACKAGES)
 
 lint: need-go ## formatting, vet, staticcheck, import floors, generated code
 	@$(need-npm)
