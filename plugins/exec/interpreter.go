@@ -225,7 +225,7 @@ func newInterpreter(s services, o Options) (*Interpreter, error) {
 		Running: o.Running, Waiting: o.Waiting, TenantRunning: o.TenantRunning, TenantWaiting: o.TenantWaiting,
 		TenantShare: o.TenantShare, Memory: o.MemoryBytes, TenantMemory: o.TenantMemoryBytes,
 	})
-	i.looks = newLooks()
+	i.looks = newLooks(o.MaxWait)
 	i.bodies = newBodies(o)
 	i.transfers = newTransfers()
 	i.quota = quota.New(quota.Usage{Files: o.QuotaFiles, Bytes: o.QuotaBytes}, holdings{i}, o.Now)

@@ -2,9 +2,8 @@ package exec
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/names"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
@@ -27,15 +26,17 @@ const long = 2000
 type looks struct {
 	walks   *queue.Queue // one after the other, like runs
 	answers *queue.Queue // long ones
+	maxWait time.Duration
 }
 
-func newLooks() looks {
+func newLooks(maxWait time.Duration) looks {
 	processors := runtime.GOMAXPROCS(0)
 	return looks{
 		walks: queue.New(queue.Limits{
 			Running: 4 * processors, Waiting: 4096, TenantRunning: processors, TenantWaiting: 512, TenantShare: max(1, processors/2),
 		}),
 		answers: queue.New(queue.Limits{Running: 32, TenantRunning: 8}),
+		maxWait: maxWait,
 	}
 }
 
@@ -43,15 +44,16 @@ func newLooks() looks {
 func (l looks) walk(ctx context.Context, tenant string, x *finding, exclude []string) (backend.WalkResult, error) {
 	place, err := l.walks.Join(tenant)
 	if err != nil {
-		return backend.WalkResult{}, tooManyLooks(err)
+		return backend.WalkResult{}, tooMany("listings", err)
 	}
-	defer place.Leave()
 	if x.Info.Has(backend.CapShared) { // a provider has machines of its own
 		place.Elsewhere()
 	}
-	if err := place.Wait(ctx); err != nil {
+	leave, err := await(ctx, place, l.maxWait, "listings")
+	if err != nil {
 		return backend.WalkResult{}, err
 	}
+	defer leave()
 	return x.Backend.Walk(ctx, backend.WalkRequest{
 		Ref: x.Sandbox.Ref, Root: backend.DataDir, MaxEntries: maxWalk, MaxDepth: 2 * names.MaxSegments,
 		Digests: true, MaxDigestBytes: maxDigest, Exclude: exclude,
@@ -65,14 +67,7 @@ func (l looks) answer(tenant string, files int) (leave func(), err error) {
 	}
 	place, err := l.answers.Join(tenant)
 	if err != nil {
-		return nil, tooManyLooks(err)
+		return nil, tooMany("listings", err)
 	}
 	return place.Leave, nil
-}
-
-func tooManyLooks(err error) error {
-	if _, ok := errors.AsType[*queue.FullError](err); ok {
-		return rateLimited("too many listings at once", defaultRetry, err)
-	}
-	return fmt.Errorf("look through a session: %w", err)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/caisson-run/caisson/host"
 	"github.com/caisson-run/caisson/host/session"
@@ -34,7 +35,7 @@ func (s *slowWalks) Walk(ctx context.Context, _ backend.WalkRequest) (backend.Wa
 // end of the caller's gives its place back.
 func TestLooksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLooks()
+		l := newLooks(time.Minute)
 		b := &slowWalks{release: make(chan struct{})}
 		x := &finding{Session: session.Session{Target: session.Target{Backend: b}}}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,6 +54,15 @@ func TestLooksAreShared(t *testing.T) {
 		if got, want := b.under.Load(), int64(runtime.GOMAXPROCS(0)+1); got != want {
 			t.Errorf("%d at once beside a flood, want another one", got)
 		}
+		full := make(chan error, 1)
+		go func() {
+			_, err := l.walk(t.Context(), "flood", x, nil)
+			full <- err
+		}()
+		// As long as a run waits for its turn.
+		if he, ok := errors.AsType[*host.HTTPError](<-full); !ok || he.Status != 429 {
+			t.Errorf("after a minute: %v", he)
+		}
 		cancel()
 		synctest.Wait()
 		if s := l.walks.Stats(); s.Places != 1 || s.Running != 1 {
@@ -64,7 +74,7 @@ func TestLooksAreShared(t *testing.T) {
 
 // Long answers stay in memory until their readers have them, and are few.
 func TestLongAnswersAreFew(t *testing.T) {
-	l := newLooks()
+	l := newLooks(time.Minute)
 	first, err := l.answer("a", long)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 )
@@ -33,13 +34,15 @@ func newTransfers() transfers {
 // its own. what is plural.
 func (i *Interpreter) transfer(ctx context.Context, q *queue.Queue, tenant, what string) (leave func(), err error) {
 	place, err := q.Join(tenant)
-	if _, full := errors.AsType[*queue.FullError](err); full {
-		return nil, rateLimited("too many "+what+" at once", defaultRetry, err)
-	}
 	if err != nil {
-		return nil, err
+		return nil, tooMany(what, err)
 	}
-	wait, cancel := context.WithTimeout(ctx, i.o.MaxWait)
+	return await(ctx, place, i.o.MaxWait, what)
+}
+
+// await waits for the turn of a place, for so long at most. It leaves the place on an error.
+func await(ctx context.Context, place *queue.Place, most time.Duration, what string) (leave func(), err error) {
+	wait, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if err := place.Wait(wait); err != nil {
 		place.Leave()
@@ -49,4 +52,12 @@ func (i *Interpreter) transfer(ctx context.Context, q *queue.Queue, tenant, what
 		return nil, err
 	}
 	return place.Leave, nil
+}
+
+// tooMany is what an error of Join comes to. what is plural.
+func tooMany(what string, err error) error {
+	if _, full := errors.AsType[*queue.FullError](err); full {
+		return rateLimited("too many "+what+" at once", defaultRetry, err)
+	}
+	return err
 }

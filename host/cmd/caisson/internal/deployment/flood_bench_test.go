@@ -68,7 +68,8 @@ func BenchmarkFlood(b *testing.B) {
 		b.ReportMetric(at(0.99), "p99-ms")
 	}
 	b.Run("alone", func(b *testing.B) { measure("alone", b) })
-	for name, code := range map[string]string{"short": short, "long": "sum(range(10**7))"} {
+	for _, flood := range [][2]string{{"short", short}, {"long", "sum(range(10**7))"}} {
+		name, code := flood[0], flood[1]
 		b.Run("flooded/"+name, func(b *testing.B) {
 			ctx, stop := context.WithCancel(b.Context())
 			var flood sync.WaitGroup
