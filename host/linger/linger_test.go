@@ -93,25 +93,30 @@ func TestAnswerOutlivesTheRequest(t *testing.T) {
 	}
 }
 
+// endless is a Closer whose times are longer than any test: what ends does so otherwise.
+func endless() *Closer {
+	c := New()
+	c.time, c.silence = time.Hour, time.Hour
+	return c
+}
+
 // Small bodies cost nobody a connection.
 func TestSmallBodiesKeepTheConnection(t *testing.T) {
-	addr, took := refusing(t, New())
+	addr, took := refusing(t, endless())
 	c := dial(t, addr, "")
 	for range 3 {
 		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nsmall"); err != nil {
 			t.Fatal(err)
 		}
 		answered(t, c)
-		if d := <-took; d > Silence/2 {
-			t.Errorf("lingered for %v", d)
-		}
+		<-took
 	}
 }
 
 func TestBounds(t *testing.T) {
 	head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
 	begin := func(change func(*Closer)) (net.Conn, chan time.Duration) {
-		c := New()
+		c := endless()
 		change(c)
 		addr, took := refusing(t, c)
 		return dial(t, addr, head), took
@@ -119,7 +124,7 @@ func TestBounds(t *testing.T) {
 	t.Run("silence", func(t *testing.T) {
 		c, took := begin(func(c *Closer) { c.silence = 50 * time.Millisecond })
 		answered(t, c)
-		if d := <-took; d < 50*time.Millisecond || d > Silence {
+		if d := <-took; d < 50*time.Millisecond {
 			t.Errorf("lingered for %v", d)
 		}
 	})
@@ -128,7 +133,7 @@ func TestBounds(t *testing.T) {
 		for {
 			select {
 			case d := <-took:
-				if d < 250*time.Millisecond || d > Time {
+				if d < 250*time.Millisecond {
 					t.Errorf("lingered for %v", d)
 				}
 				return
@@ -140,16 +145,12 @@ func TestBounds(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) {
 		c, took := begin(func(c *Closer) { c.bytes = 1 << 20 })
 		_, _ = c.Write(make([]byte, 2<<20)) // the rest may not be taken
-		if d := <-took; d > Silence/2 {
-			t.Errorf("lingered for %v", d)
-		}
+		<-took
 	})
 	t.Run("places", func(t *testing.T) {
 		c, took := begin(func(c *Closer) { c.places = make(chan struct{}) })
 		answered(t, c)
-		if d := <-took; d > Silence/2 {
-			t.Errorf("lingered for %v without a place", d)
-		}
+		<-took
 	})
 }
 
