@@ -209,6 +209,13 @@ func (s *server) ready(t testing.TB) *server {
 	return s
 }
 
+// logs waits until the server's log holds text: its lines come through a pipe, and may be
+// read later than an answer that was given after them.
+func (s *server) logs(t testing.TB, text string) {
+	t.Helper()
+	s.eventually(t, fmt.Sprintf("the log says %q", text), func() bool { return strings.Contains(s.stderr.String(), text) })
+}
+
 // eventually polls until ok or until the server ends.
 func (s *server) eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -53,9 +53,7 @@ func TestReload(t *testing.T) {
 	}
 	write("drain: 7s\ndefault_backend: wasm\nbackends: [{id: wasm, plugin: wasm}, {id: second, plugin: wasm}]\n")
 	s.signal(t, syscall.SIGHUP)
-	s.eventually(t, "the log tells of the reload", func() bool {
-		return strings.Contains(s.stderr.String(), "drain: takes effect after a restart")
-	})
+	s.logs(t, "drain: takes effect after a restart")
 	if a := s.python(t, "print('123456')"); a.Stdout != "123456\n" {
 		t.Errorf("the old limit is still in force: %+v", a)
 	}

@@ -230,7 +230,7 @@ func TestWithoutInterpreters(t *testing.T) {
 		t.Errorf("run: %+v", r)
 	}
 	s := p.serve(t, "--plugins", bare)
-	s.eventually(t, "the routes are open", func() bool { return strings.Contains(s.stderr.String(), "serving") })
+	s.logs(t, "serving")
 	s.ready(t)
 	wantStatus(t, "a run", s.must(t, "POST", "/v1/exec", s.key, program("print(1)")), 400, "cannot run here")
 	s.stop(t)

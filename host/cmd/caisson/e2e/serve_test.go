@@ -110,9 +110,7 @@ func TestServeWithoutKey(t *testing.T) {
 		return err == nil && r.status == http.StatusServiceUnavailable && strings.Contains(r.body, "not_configured")
 	})
 	wantStatus(t, "no key configured", s.must(t, "POST", "/v1/exec", "any", program("1")), 503, `"`)
-	if !strings.Contains(s.stderr.String(), "CODE_EXEC_API_KEY") {
-		t.Error("the log does not say what is missing")
-	}
+	s.logs(t, "CODE_EXEC_API_KEY")
 	s.stop(t)
 }
 
@@ -140,7 +138,7 @@ func TestDrain(t *testing.T) {
 	s := newPlace(t, "CODE_EXEC_API_KEY="+testKey).serve(t).ready(t)
 	run := s.sleeping(t, 2)
 	s.signal(t, syscall.SIGTERM)
-	s.eventually(t, "the log says that it stops", func() bool { return strings.Contains(s.stderr.String(), "stopping") })
+	s.logs(t, "stopping")
 	r := <-run
 	if r.err != nil || r.status != 200 || decode(t, r.body).Stdout != "begun\nended\n" {
 		t.Errorf("the run in flight: %+v", r)
@@ -154,7 +152,7 @@ func TestSecondSignal(t *testing.T) {
 	s := newPlace(t, "CODE_EXEC_API_KEY="+testKey).serve(t).ready(t)
 	run := s.sleeping(t, 25)
 	s.signal(t, syscall.SIGTERM)
-	s.eventually(t, "the first signal is noticed", func() bool { return strings.Contains(s.stderr.String(), "stopping") })
+	s.logs(t, "stopping")
 	s.signal(t, syscall.SIGTERM)
 	if r := <-run; r.err == nil && strings.Contains(r.body, "ended") {
 		t.Errorf("the run was waited for: %s", r.body)
