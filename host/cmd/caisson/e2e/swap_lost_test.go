@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,8 +60,16 @@ func TestSwapWithoutItsOperator(t *testing.T) {
 	inspect := func() string {
 		return p.run(t, "", append(p.flags("plugin", "inspect"), "small")...).stdout
 	}
+	// A swap that is prepared is under way too, and given up when nobody waits for it.
+	watched := func(from, to string) {
+		t.Helper()
+		s.eventually(t, to+" is watched", func() bool {
+			text := inspect()
+			return strings.Contains(text, "from "+from+" to "+to+", under way") && slices.Contains(strings.Fields(text), to)
+		})
+	}
 	c := s.askToSwap(t, "small", smallPolicy(t, t.TempDir(), "2.0.0", "limits: {fuel: 1000}\n"), 3600_000)
-	s.eventually(t, "the next version serves", func() bool { return strings.Contains(inspect(), "from 1.0.0 to 2.0.0, under way") })
+	watched("1.0.0", "2.0.0")
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +79,7 @@ func TestSwapWithoutItsOperator(t *testing.T) {
 	s.logs(t, "outcome=rolled_back")
 
 	c = s.askToSwap(t, "small", smallPolicy(t, t.TempDir(), "2.5.0", ""), 3600_000)
-	s.eventually(t, "a good version serves", func() bool { return strings.Contains(inspect(), "from 1.0.0 to 2.5.0, under way") })
+	watched("1.0.0", "2.5.0")
 	if r := p.run(t, "", append(p.flags("plugin", "accept"), "small")...); r.code != 0 || r.stdout != "small 2.5.0 is ready\n" {
 		t.Errorf("accept: %+v", r)
 	}
@@ -81,7 +90,7 @@ func TestSwapWithoutItsOperator(t *testing.T) {
 
 	c = s.askToSwap(t, "small", smallPolicy(t, t.TempDir(), "3.0.0", ""), 3600_000)
 	defer c.Close()
-	s.eventually(t, "another version serves", func() bool { return strings.Contains(inspect(), "from 2.5.0 to 3.0.0, under way") })
+	watched("2.5.0", "3.0.0")
 	s.signal(t, syscall.SIGTERM)
 	<-s.exited
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(s.stderr.String(), "the watch was cut short") {
