@@ -32,7 +32,6 @@ func TestSharedConformance(t *testing.T) {
 				Probe:     backendtest.Shell("/bin/sh"),
 				BadConfig: json.RawMessage(`{"unknown":1}`),
 				Skip:      skip,
-				ShortRun:  800 * time.Millisecond,
 			})
 		})
 	}

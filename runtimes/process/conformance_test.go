@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -32,6 +31,5 @@ func TestConformance(t *testing.T) {
 			"run/directory":    "programs see the machine's own paths",
 			"run/program_gone": "programs see the machine's own paths",
 		},
-		ShortRun: 800 * time.Millisecond,
 	})
 }
