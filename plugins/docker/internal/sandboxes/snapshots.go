@@ -189,15 +189,29 @@ func (b *Backend) DeleteSnapshot(ctx context.Context, config, id string) error {
 		}
 		return err
 	}
-	_, err = c.eng.Client(ctx).ImageRemove(ctx, reference(id), image.RemoveOptions{PruneChildren: true})
+	err = removeImage(ctx, c, reference(id), false)
 	if engine.IsConflict(err) {
 		// In use: it loses its name now, and the sweep removes it after its containers.
-		_, err = c.eng.Client(ctx).ImageRemove(ctx, reference(id), image.RemoveOptions{PruneChildren: true, Force: true})
-	}
-	if engine.IsAbsent(err) {
-		return nil
+		err = removeImage(ctx, c, reference(id), true)
 	}
 	return engine.Fail(ctx, op, backend.SubjectSnapshot, err)
+}
+
+// removeImage removes an image, and those that only it stood on. It is no error when
+// somebody else did: when two remove the same at once, the engine fails one of them in
+// the middle, and then the image is gone all the same.
+func removeImage(ctx context.Context, c *config, ref string, force bool) error {
+	_, err := c.eng.Client(ctx).ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true, Force: force})
+	switch {
+	case err == nil, engine.IsAbsent(err):
+		return nil
+	case engine.IsConflict(err), ctx.Err() != nil:
+		return err
+	}
+	if _, gone := c.eng.Client(ctx).ImageInspect(ctx, ref); engine.IsAbsent(gone) {
+		return nil
+	}
+	return err
 }
 
 // snapshotImage returns the image of a config's snapshot.
@@ -232,8 +246,8 @@ func (b *Backend) sweepImages(ctx context.Context, c *config) {
 		return
 	}
 	for _, i := range all {
-		_, err := c.eng.Client(ctx).ImageRemove(ctx, i.ID, image.RemoveOptions{PruneChildren: true})
-		if err != nil && !engine.IsConflict(err) && !engine.IsAbsent(err) && !errors.Is(err, context.Canceled) {
+		err := removeImage(ctx, c, i.ID, false)
+		if err != nil && !engine.IsConflict(err) && !errors.Is(err, context.Canceled) {
 			b.o.Log.Warn("a deleted snapshot is still there", "image", i.ID, "error", engine.Fail(ctx, "sweep", backend.SubjectSnapshot, err))
 		}
 	}
