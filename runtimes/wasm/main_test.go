@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/caisson-run/caisson/sdk/guest/guesttest"
 )
 
-// cacheDir is shared by all tests, so that each guest is compiled once.
+// cacheDir is shared by all tests, so that each guest is compiled once, and with
+// CAISSON_TEST_CACHE by all runs: the race detector makes compiling take minutes.
 var cacheDir string
 
 func TestMain(m *testing.M) {
@@ -24,6 +26,13 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	cacheDir = dir
+	if shared := os.Getenv("CAISSON_TEST_CACHE"); shared != "" {
+		cacheDir = filepath.Join(shared, "modules")
+		if err := os.MkdirAll(cacheDir, 0o700); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
