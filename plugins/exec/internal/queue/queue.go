@@ -44,7 +44,7 @@ type Limits struct {
 	// TenantMemory those of each tenant; 0 does not. A run that declares more than
 	// there is in all runs alone. Runs that keep their memory have half of Memory at
 	// most, so that there is always some that comes back, and those of one tenant half of
-	// that: it may take long until they give it back.
+	// that, or of TenantMemory: it may take long until they give it back.
 	Memory, TenantMemory int64
 }
 
@@ -250,13 +250,12 @@ func (p *Place) Leave() {
 // dispatch lets run whom the limits allow.
 func (q *Queue) dispatch() {
 	for q.running < q.limits.Running {
-		i := q.next()
-		if i < 0 {
+		i, p := q.next()
+		if p == nil {
 			return
 		}
-		t := q.turns[i]
-		p := t.waiting[0]
-		t.waiting = t.waiting[1:]
+		t := p.t
+		t.waiting = slices.DeleteFunc(t.waiting, func(o *Place) bool { return o == p })
 		q.turns = slices.Delete(q.turns, i, i+1)
 		if len(t.waiting) > 0 {
 			q.turns = append(q.turns, t)
@@ -277,37 +276,45 @@ func (q *Queue) dispatch() {
 	}
 }
 
-// next is the turn that comes next, or -1: of the tenants with the fewest runs the
-// one that waits longest. A run for which there is no memory is passed over for a
-// while.
-func (q *Queue) next() int {
-	best := -1
+// next is the turn that comes next and whose of its tenant it is, or nobody's: of the
+// tenants with the fewest runs the one that waits longest. A run for which there is no
+// memory is passed over for a while.
+func (q *Queue) next() (best int, place *Place) {
 	var passed []*Place
 	for i, t := range q.turns {
-		p := t.waiting[0]
+		p := q.first(t)
 		switch {
+		case p == nil:
 		// Its own tenant's runs are in the way.
 		case t.running >= q.limits.TenantRunning:
 		case !p.elsewhere && t.here >= q.most(t):
 		case !q.share(t, p):
 		case !q.room(p):
-			if !q.comes(p) {
-				continue // it may take long, which is not the others' concern
-			}
 			if p.passed >= patience {
-				return -1
+				return 0, nil
 			}
 			passed = append(passed, p)
-		case best < 0 || t.running < q.turns[best].running:
-			best = i
+		case place == nil || t.running < q.turns[best].running:
+			best, place = i, p
 		}
 	}
-	if best >= 0 {
+	if place != nil {
 		for _, p := range passed {
 			p.passed++
 		}
 	}
-	return best
+	return best, place
+}
+
+// first is who of a tenant comes next. Whoever needs memory that programs keep which wait
+// for their callers may wait long, which is not the concern of those behind.
+func (q *Queue) first(t *tenant) *Place {
+	for _, p := range t.waiting {
+		if q.comes(t, p) {
+			return p
+		}
+	}
+	return nil
 }
 
 // most is how many runs of t may be under way on this machine now.
@@ -320,34 +327,6 @@ func (q *Queue) most(t *tenant) int {
 		return min(share, q.limits.TenantRunning)
 	}
 	return q.limits.TenantRunning
-}
-
-// share reports whether p leaves its tenant within its part of the memory.
-func (q *Queue) share(t *tenant, p *Place) bool {
-	switch {
-	case p.need == 0, t.running == 0 && t.held == 0:
-		return true
-	case p.lasts && q.limits.Memory > 0 && t.held > 0 && t.held+p.need > q.limits.Memory/4:
-		return false
-	}
-	return q.limits.TenantMemory <= 0 || t.memory+p.need <= q.limits.TenantMemory
-}
-
-// room reports whether there is memory for p.
-func (q *Queue) room(p *Place) bool {
-	most := q.limits.Memory
-	switch {
-	case most <= 0, p.need == 0, q.running == 0 && q.held == 0:
-		return true
-	case p.lasts && q.held > 0 && q.held+p.need > most/2:
-		return false
-	}
-	return q.memory+p.need <= most
-}
-
-// comes reports whether there is memory for p once those that run have ended.
-func (q *Queue) comes(p *Place) bool {
-	return q.held == 0 || !p.lasts && q.held+p.need <= q.limits.Memory
 }
 
 // Stats are a queue at one moment.

@@ -512,3 +512,58 @@ func TestKeptMemory(t *testing.T) {
 		}
 	})
 }
+
+// A tenant's runs do not wait behind one of its programs that waits for what others of its
+// programs keep, and programs leave half of what is a tenant's to its runs.
+func TestKeptMemoryIsNobodysTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 800, TenantMemory: 100})
+		order := make(chan string, 50)
+		var all []*queue.Place
+		begin := func(name string, need int64, lasts bool) *queue.Place {
+			p := join(t, q, "a")
+			p.Need(need)
+			if lasts {
+				p.Lasts()
+			}
+			waitInOrder(t, p, name, order)
+			all = append(all, p)
+			return p
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for len(order) > 0 {
+				got = append(got, <-order)
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Fatalf("%v run, want %v", got, want)
+			}
+		}
+		p1 := begin("p1", 40, true)
+		expect("p1")
+		kept := p1.Keep()
+		p1.Leave()
+		begin("p2", 40, true)
+		expect()
+		run := begin("run", 40, false)
+		begin("large", 80, false) // never while p1 waits
+		begin("small", 10, false)
+		expect("run", "small")
+		begin("later", 30, false)
+		begin("last", 10, false)
+		expect() // it stands behind one that waits for runs only
+		run.Leave()
+		expect("last", "later")
+		kept.Release()
+		expect("p2") // it came before the large one
+		for _, p := range all {
+			p.Leave()
+			synctest.Wait()
+		}
+		if s := q.Stats(); s != (queue.Stats{}) {
+			t.Errorf("in the end %+v", s)
+		}
+	})
+}
