@@ -44,7 +44,7 @@ type Options struct {
 	// Running and 32.
 	TenantRunning, TenantWaiting int
 	// TenantShare takes the place of TenantRunning, for runs on this machine, while another
-	// tenant has had runs within ten seconds: half the processors, at least 1.
+	// tenant has runs there, or has had any within ten seconds: half the processors, at least 1.
 	TenantShare int
 	// MaxWait is how long a run waits for its turn: one minute.
 	MaxWait time.Duration

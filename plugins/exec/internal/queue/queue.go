@@ -36,9 +36,9 @@ type Limits struct {
 	Running, Waiting int
 	// TenantRunning and TenantWaiting bound each tenant.
 	TenantRunning, TenantWaiting int
-	// TenantShare bounds each tenant's runs on this machine while another tenant has had
-	// runs within the last ten seconds; 0 does not. A run that comes finds a part of the
-	// machine free then, although nothing was taken from runs under way.
+	// TenantShare bounds each tenant's runs on this machine while another tenant has runs
+	// there, or has had any within the last ten seconds; 0 does not. A run that comes finds a
+	// part of the machine free then, although nothing was taken from runs under way.
 	TenantShare int
 	// Memory bounds the bytes that all runs under way declared together, and
 	// TenantMemory those of each tenant; 0 does not. A run that declares more than
@@ -48,7 +48,8 @@ type Limits struct {
 	Memory, TenantMemory int64
 }
 
-// about is how long a tenant counts as present after it joined.
+// about is how long a tenant counts as present after it joined, and after its last run on
+// this machine ended.
 const about = 10 * time.Second
 
 // patience is how many runs may begin before one for which there is no memory yet.
@@ -66,14 +67,15 @@ type Queue struct {
 	running int
 	memory  int64 // of those that run, and held
 	held    int64 // of that by runs that keep theirs
-	// last is who joined last, and before the last one that was somebody else.
+	present int   // tenants with runs on this machine
+	// last is who was seen last, and before the last one that was somebody else.
 	last, before seen
 
 	closed bool
 	empty  chan struct{} // closed once the queue is closed and nobody is left
 }
 
-// seen is when a tenant joined.
+// seen is when a tenant joined, or a run of its own ended.
 type seen struct {
 	name string
 	at   time.Time
@@ -138,11 +140,15 @@ func (q *Queue) Join(name string) (*Place, error) {
 	}
 	t.places++
 	q.places++
+	q.see(name)
+	return &Place{q: q, t: t, granted: make(chan struct{})}, nil
+}
+
+func (q *Queue) see(name string) {
 	if q.last.name != name {
 		q.before = q.last
 	}
 	q.last = seen{name, time.Now()}
-	return &Place{q: q, t: t, granted: make(chan struct{})}, nil
 }
 
 // Need says, before the place waits, that the run takes place on this machine and how many
@@ -212,7 +218,10 @@ func (p *Place) Done() {
 func (p *Place) stop() {
 	p.t.running--
 	if !p.elsewhere {
-		p.t.here--
+		if p.t.here--; p.t.here == 0 {
+			p.q.present--
+		}
+		p.q.see(p.t.name)
 	}
 	p.t.memory -= p.need
 	p.q.running--
@@ -262,7 +271,9 @@ func (q *Queue) dispatch() {
 		}
 		t.running++
 		if !p.elsewhere {
-			t.here++
+			if t.here++; t.here == 1 {
+				q.present++
+			}
 		}
 		t.memory += p.need
 		q.running++
@@ -323,7 +334,11 @@ func (q *Queue) most(t *tenant) int {
 	if other.name == t.name {
 		other = q.before
 	}
-	if share := q.limits.TenantShare; share > 0 && !other.at.IsZero() && time.Since(other.at) < about {
+	others := q.present
+	if t.here > 0 {
+		others--
+	}
+	if share := q.limits.TenantShare; share > 0 && (others > 0 || !other.at.IsZero() && time.Since(other.at) < about) {
 		return min(share, q.limits.TenantRunning)
 	}
 	return q.limits.TenantRunning

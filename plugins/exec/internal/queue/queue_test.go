@@ -146,6 +146,21 @@ func TestShares(t *testing.T) {
 		if under() != 4 {
 			t.Errorf("%d run alone again, want 4", under())
 		}
+		if quiet = join(t, q, "quiet"); quiet.Wait(t.Context()) != nil {
+			t.Fatal("no place")
+		}
+		time.Sleep(time.Minute) // its run is a long one
+		for range 3 {
+			end()
+		}
+		if under() != 2+1 {
+			t.Errorf("%d run beside a long run of another tenant, want it and 2", under())
+		}
+		quiet.Leave()
+		end()
+		if under() != 2 {
+			t.Errorf("%d run a moment after that, want 2", under())
+		}
 		for _, p := range flood {
 			p.Leave()
 		}
