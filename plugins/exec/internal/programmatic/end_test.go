@@ -243,3 +243,49 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
+
+// What one tenant's programs leave to be asked for again never costs another tenant its own.
+func TestRepliesOfOthersStay(t *testing.T) {
+	test(t, func(t *testing.T, r *rig) {
+		ends := func(owner Owner, calls bool) (again func() error) {
+			p := r.begin(owner, "", func(ctx context.Context, p *Program[string]) string {
+				if calls {
+					ask(ctx, p, "a")
+				}
+				return "end"
+			})
+			if !calls {
+				r.over(p, "end")
+				return nil
+			}
+			round := r.round(p)
+			results := []Result{value(round.Calls[0], "1")}
+			c, err := r.Continue(owner, "", round.Token, results)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Resume(r.slot())
+			r.over(p, "end")
+			c.Answered([]byte("reply"))
+			return func() error {
+				_, err := r.Continue(owner, "", round.Token, results)
+				return err
+			}
+		}
+		mine := ends(acme, true)
+		flood := Owner{Tenant: "flood"}
+		var theirs []func() error
+		for range 10 {
+			ends(flood, false) // nobody could ask for its end again
+			theirs = append(theirs, ends(flood, true))
+		}
+		if err := mine(); err != nil {
+			t.Errorf("after a flood of another tenant: %v", err)
+		}
+		for i, again := range theirs {
+			if err := again(); (err == nil) != (i >= len(theirs)-3) {
+				t.Errorf("the flood's program %d: %v, want the last three", i, err)
+			}
+		}
+	})
+}

@@ -123,21 +123,40 @@ func (r *Registry[R]) settle() {
 	}
 }
 
-// keep lets a program that is over be asked for its last reply for a while. mu is held.
+// keep lets a program that is over be asked for its last reply for a while, if it had any
+// continuation. mu is held.
 func (r *Registry[R]) keep(p *Program[R]) {
-	if r.closed {
+	if r.closed || p.last == nil {
 		p.forget()
 		return
 	}
 	if len(r.kept) >= r.o.Programs {
-		r.unkeep(r.kept[0])
+		r.unkeep(r.leastKept(p.owner.Tenant))
 	}
 	r.kept = append(r.kept, p)
+	var none R
+	p.outcome = none // the reply is all that may be asked for
 	p.timer = time.AfterFunc(r.o.Keep, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.unkeep(p)
 	})
+}
+
+// leastKept is the program that gives way to one more of tenant: the oldest of whom the most
+// is kept then, so that nobody's flood costs others their replies. mu is held.
+func (r *Registry[R]) leastKept(tenant string) *Program[R] {
+	n := map[string]int{tenant: 1}
+	for _, p := range r.kept {
+		n[p.owner.Tenant]++
+	}
+	least := r.kept[0]
+	for _, p := range r.kept {
+		if n[p.owner.Tenant] > n[least.owner.Tenant] {
+			least = p
+		}
+	}
+	return least
 }
 
 // unkeep forgets a program that is over. mu is held.
