@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -176,7 +177,7 @@ func (r *rig) greet(key string) (id string) {
 // Whoever has as many sessions as they may begins a further one in the place of the one
 // that they have not used for longest, and of nobody else's.
 func TestMCPSessionsMakeRoom(t *testing.T) {
-	r := newMCP(t, func(o *mcp.Options) { o.Sessions, o.AllSessions = 2, 4 })
+	r := newMCP(t, func(o *mcp.Options) { o.Sessions, o.TenantSessions, o.AllSessions = 2, 4, 4 })
 	status := func(key, id string) int { return r.do(r.posted("POST", key, id, listTools)).status }
 	theirs := r.greet(mallory)
 	for range 20 {
@@ -270,4 +271,63 @@ func TestMCPCallsAtOnce(t *testing.T) {
 	if a.status != 200 || ran != 1 || refused != 1 {
 		t.Errorf("%d ran, %d were refused: %d %s", ran, refused, a.status, a.body)
 	}
+}
+
+// However many users an organisation has, they leave half of everything to others.
+func TestMCPOrganisationsShare(t *testing.T) {
+	r := newMCP(t, func(o *mcp.Options) { o.Sessions, o.AllSessions, o.Requests, o.AllRequests = 1, 2, 1, 2 })
+	status := func(key string) int { return r.do(r.posted("POST", key, "", initialize)).status }
+	id := r.greet(alice)
+	if got := status(bob); got != 429 {
+		t.Errorf("a second session of an organisation that may have one: %d", got)
+	}
+	theirs := r.greet(mallory)
+
+	// A request that is sent, and a stream that is listened to, for as long as they last.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	listen := func(key, id string) int {
+		t.Helper()
+		res, err := r.server.Client().Do(r.posted("GET", key, id, "").WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		return res.StatusCode
+	}
+	if a, b, m := listen(alice, id), listen(bob, ""), listen(mallory, theirs); a != 200 || b != 429 || m != 200 {
+		t.Errorf("streams: %d, of the same organisation %d, of another one %d", a, b, m)
+	}
+	body, more := io.Pipe()
+	q := r.posted("POST", alice, id, "").WithContext(ctx)
+	q.Body, q.ContentLength = body, -1
+	answered := make(chan int, 1)
+	go func() {
+		res, err := r.server.Client().Do(q)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		res.Body.Close()
+		answered <- res.StatusCode
+	}()
+	if _, err := io.WriteString(more, "  "); err != nil {
+		t.Fatal(err)
+	}
+	alone := func(key string) int { // in no session
+		q := r.posted("POST", key, "", `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
+		q.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		return r.do(q).status
+	}
+	r.await("it counts", func() bool { return alone(bob) == 429 })
+	if a := r.do(r.posted("POST", mallory, theirs, listTools)); a.status != 200 {
+		t.Errorf("beside a request of another organisation: %d %s", a.status, a.body)
+	}
+	if _, err := io.WriteString(more, listTools); err != nil || more.Close() != nil {
+		t.Fatal(err)
+	}
+	if got := <-answered; got != 200 {
+		t.Errorf("the request: %d", got)
+	}
+	r.await("the place is free again", func() bool { return alone(bob) != 429 })
 }

@@ -27,13 +27,14 @@ type Options struct {
 	// device is looked at, and has to be for a loopback name.
 	Hosts []string
 	// Sessions bounds the protocol's sessions of each caller, AllSessions those of
-	// everybody: 16 and 1000.
-	Sessions, AllSessions int
+	// everybody, TenantSessions those of one organisation: 16, 1000, and half of all.
+	Sessions, AllSessions, TenantSessions int
 	// Idle is how long a session lasts without a request: 30 minutes.
 	Idle time.Duration
 	// Requests bounds the requests and tool calls under way of each caller, AllRequests
-	// the requests of everybody: 16 and 256.
-	Requests, AllRequests int
+	// the requests of everybody, TenantRequests those of one organisation: 16, 256, and half
+	// of all.
+	Requests, AllRequests, TenantRequests int
 	// BodyBytes bounds one request: 16 MiB. BodyTime is how long it may take to
 	// arrive: one minute.
 	BodyBytes int64
@@ -58,7 +59,7 @@ func (o Options) complete() (Options, error) {
 	if o.Handler == nil {
 		return o, errors.New("mcp: no handler")
 	}
-	for _, p := range []*int{&o.Sessions, &o.AllSessions, &o.Requests, &o.AllRequests, &o.OutputBytes} {
+	for _, p := range []*int{&o.Sessions, &o.AllSessions, &o.TenantSessions, &o.Requests, &o.AllRequests, &o.TenantRequests, &o.OutputBytes} {
 		if *p < 0 {
 			return o, errors.New("mcp: a limit is negative")
 		}
@@ -74,9 +75,11 @@ func (o Options) complete() (Options, error) {
 	def(&o.Base, "/v1/exec")
 	def(&o.Sessions, 16)
 	def(&o.AllSessions, 1000)
+	def(&o.TenantSessions, max(1, o.AllSessions/2))
 	def(&o.Idle, 30*time.Minute)
 	def(&o.Requests, 16)
 	def(&o.AllRequests, 256)
+	def(&o.TenantRequests, max(1, o.AllRequests/2))
 	def(&o.BodyBytes, 16<<20)
 	def(&o.BodyTime, time.Minute)
 	def(&o.BodyMemoryBytes, machine.Memory()/8)

@@ -31,17 +31,27 @@ type owners struct {
 
 	mu  sync.Mutex
 	all map[owner]*owned
-	// requests and streams of everybody are under way: what is answered, and what a
-	// client only listens to.
-	requests, streams int
-	ends              uint64 // counts requests and streams that ended
+	// under is what goes on of everybody, orgs of each organisation that has anything.
+	under underWay
+	orgs  map[string]*underWay
+	ends  uint64 // counts requests and streams that ended
+}
+
+// underWay counts requests that are answered, and streams that a client only listens to.
+type underWay struct{ requests, streams int }
+
+func (u *underWay) of(stream bool) *int {
+	if stream {
+		return &u.streams
+	}
+	return &u.requests
 }
 
 // owned is what one caller has.
 type owned struct {
+	org    string
 	server *sdk.Server
-	// requests and streams are under way, guarded by owners.mu.
-	requests, streams int
+	under  underWay // guarded by owners.mu
 	// calls are places for tool calls.
 	calls chan struct{}
 	// creating is held while a session is counted and made.
@@ -58,7 +68,7 @@ type use struct {
 }
 
 func newOwners(o Options, server func(sessionID func() string) *sdk.Server) *owners {
-	w := &owners{o: o, key: make([]byte, 32), new: server, all: make(map[owner]*owned)}
+	w := &owners{o: o, key: make([]byte, 32), new: server, all: make(map[owner]*owned), orgs: make(map[string]*underWay)}
 	_, _ = rand.Read(w.key) // never fails
 	return w
 }
@@ -71,7 +81,7 @@ func (w *owners) enter(who owner, stream bool, id string) (own *owned, leave fun
 	own = w.all[who]
 	if own == nil {
 		w.prune()
-		own = &owned{calls: make(chan struct{}, w.o.Requests), uses: make(map[string]*use)}
+		own = &owned{org: who.org, calls: make(chan struct{}, w.o.Requests), uses: make(map[string]*use)}
 		own.server = w.new(func() string { return w.began(who, own) })
 		own.server.AddReceivingMiddleware(own.bounded)
 		w.all[who] = own
@@ -83,21 +93,32 @@ func (w *owners) enter(who owner, stream bool, id string) (own *owned, leave fun
 	case u.ended:
 		return nil, nil, unknown()
 	}
-	mine, all, mineMax, allMax := &own.requests, &w.requests, w.o.Requests, w.o.AllRequests
-	if stream {
-		mine, all, mineMax, allMax = &own.streams, &w.streams, w.o.Sessions, w.o.AllSessions
+	org := w.orgs[who.org]
+	if org == nil {
+		org = new(underWay)
 	}
-	if *mine >= mineMax || *all >= allMax {
+	mine, theirs, all := own.under.of(stream), org.of(stream), w.under.of(stream)
+	mineMax, theirsMax, allMax := w.o.Requests, w.o.TenantRequests, w.o.AllRequests
+	if stream {
+		mineMax, theirsMax, allMax = w.o.Sessions, w.o.TenantSessions, w.o.AllSessions
+	}
+	if *mine >= mineMax || *theirs >= theirsMax || *all >= allMax {
 		return nil, nil, busy("too many requests at once")
 	}
+	w.orgs[who.org] = org
 	*mine++
+	*theirs++
 	*all++
 	u.now++
 	return own, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		*mine--
+		*theirs--
 		*all--
+		if *org == (underWay{}) {
+			delete(w.orgs, who.org)
+		}
 		u.now--
 		w.ends++
 		u.last = w.ends
@@ -120,7 +141,7 @@ func (w *owners) prune() {
 		return
 	}
 	for who, own := range w.all {
-		if own.requests+own.streams+own.sessions() == 0 {
+		if own.under == (underWay{}) && own.sessions() == 0 {
 			delete(w.all, who)
 		}
 	}
@@ -151,9 +172,12 @@ func (o *owned) lasting() iter.Seq2[string, *sdk.ServerSession] {
 // a session would otherwise be shut out until theirs are idle for too long.
 func (w *owners) room(own *owned) bool {
 	w.mu.Lock()
-	all := 0
+	all, theirs := 0, 0
 	for _, o := range w.all {
-		all += o.sessions()
+		n := o.sessions()
+		if all += n; o.org == own.org {
+			theirs += n
+		}
 	}
 	uses := make(map[string]*use)
 	var oldest *use
@@ -169,7 +193,7 @@ func (w *owners) room(own *owned) bool {
 		}
 	}
 	own.uses = uses // those that are gone need none
-	if len(uses) < w.o.Sessions && all < w.o.AllSessions {
+	if len(uses) < w.o.Sessions && theirs < w.o.TenantSessions && all < w.o.AllSessions {
 		w.mu.Unlock()
 		return true
 	}
