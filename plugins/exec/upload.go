@@ -42,9 +42,11 @@ type upload struct {
 	// the bytes that the list of those may still have.
 	seen, failed, listed int
 
-	total quota.Usage
-	kept  bool
-	full  bool
+	// total is what was stored, and replaced what was there before in its place.
+	total, replaced quota.Usage
+
+	kept bool
+	full bool
 }
 
 // uploaded is one file of the request and what became of it.
@@ -193,7 +195,7 @@ func (u *upload) name(part *formdata.Part) (string, error) {
 }
 
 // store writes one file into the session, which is found or made for the first.
-func (u *upload) store(ctx context.Context, name string, r io.Reader) (backend.Entry, error) {
+func (u *upload) store(ctx context.Context, name string, r io.Reader) (e backend.Entry, err error) {
 	if err := u.enter(ctx, name); err != nil {
 		return backend.Entry{}, err
 	}
@@ -204,26 +206,36 @@ func (u *upload) store(ctx context.Context, name string, r io.Reader) (backend.E
 	if err := u.grant.Add(quota.Usage{Files: 1}); err != nil {
 		return backend.Entry{}, err
 	}
-	path := names.Absolute(name)
-	if !u.fresh {
-		_, err := u.at.Backend.Stat(ctx, u.at.Sandbox.Ref, path)
-		if backend.ProvesGone(err) {
-			return backend.Entry{}, session.ErrNotFound
+	in := &metered{r: r, left: u.d.o.UploadBytes, grant: u.grant}
+	defer func() {
+		if err != nil { // the files of a batch that come behind it have its room
+			u.grant.Back(quota.Usage{Files: 1, Bytes: in.counted})
 		}
-		if backend.IsNotFound(err) {
+	}()
+	path := names.Absolute(name)
+	var before quota.Usage // that the file takes the place of
+	if !u.fresh {
+		was, err := u.at.Backend.Stat(ctx, u.at.Sandbox.Ref, path)
+		switch {
+		case backend.ProvesGone(err):
+			return backend.Entry{}, session.ErrNotFound
+		case backend.IsNotFound(err):
 			u.made = append(u.made, path)
+		case err == nil && was.Type == backend.EntryFile:
+			before = quota.Usage{Files: 1, Bytes: was.Size}
 		}
 	}
 	opts := backend.WriteOptions{MaxBytes: u.d.o.UploadBytes}
 	if u.attrs.readOnly {
 		opts.Mode = 0o444
 	}
-	in := &metered{r: r, left: u.d.o.UploadBytes, grant: u.grant}
-	e, err := u.at.Backend.WriteFile(ctx, u.at.Sandbox.Ref, path, opts, in)
+	e, err = u.at.Backend.WriteFile(ctx, u.at.Sandbox.Ref, path, opts, in)
 	switch {
 	case in.err != nil: // why the content stopped says more than that it did
 		return e, in.err
 	case err == nil:
+		u.replaced.Files += before.Files
+		u.replaced.Bytes += before.Bytes
 		return e, nil
 	case backend.ProvesGone(err):
 		return e, session.ErrNotFound
@@ -306,6 +318,7 @@ func (u *upload) join(ctx context.Context) error {
 // keep makes the files stay.
 func (u *upload) keep() {
 	u.kept = true
+	u.d.quota.Remove(u.owner.Tenant, u.at.ID, u.replaced)
 	u.grant.Store(u.at.ID, u.total)
 	if u.fresh {
 		u.d.host.Sessions().MarkUploaded(u.at.ID)
@@ -340,7 +353,9 @@ type metered struct {
 	r     io.Reader
 	left  int64
 	grant *quota.Grant
-	err   error
+	// counted is what the quota has of it.
+	counted int64
+	err     error
 }
 
 func (m *metered) Read(p []byte) (int, error) {
@@ -361,6 +376,7 @@ func (m *metered) Read(p []byte) (int, error) {
 			m.err = exceeded
 			return 0, m.err
 		}
+		m.counted += int64(n)
 	}
 	return n, err
 }

@@ -259,6 +259,28 @@ func TestUploadQuota(t *testing.T) {
 	}
 }
 
+// What was not stored takes nothing of the quota from the files behind it, and what takes
+// the place of a file is counted in its place.
+func TestQuotaOfFilesThatFail(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.UploadBytes, o.QuotaFiles, o.QuotaBytes = 1000, 3, 1500 })
+	large := strings.Repeat("x", 1001)
+	b := into[batchReply](t, r.send(alice, "/upload/batch", csv("large", large), csv("also", large), csv("a", "1"),
+		csv("a/1", "1"), csv("a/2", "1"), csv("a/3", "1"), csv("b", "2"), csv("c", "3")), 200)
+	if b.Succeeded != 3 || b.Failed != 5 {
+		t.Fatalf("%+v", b)
+	}
+	for range 5 {
+		into[obj](t, r.send(alice, "/upload", csv("d", "4")), 429) // three there are
+		if a := r.do(r.request("DELETE", alice, "/files/"+b.SessionID+"/b", nil)); a.status != 204 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		for range 3 {
+			r.upload(alice, field{"session_id", "", b.SessionID}, csv("a", strings.Repeat("y", 700)))
+		}
+		r.upload(alice, field{"session_id", "", b.SessionID}, csv("b", "2"))
+	}
+}
+
 // 16 uploads at once of 10 bytes into a quota of 50.
 func TestUploadsAtOnceKeepTheQuota(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.QuotaBytes = 50 })

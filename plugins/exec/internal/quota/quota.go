@@ -148,6 +148,15 @@ func (g *Grant) Store(session string, u Usage) {
 	g.t.put(session, entry{Usage: g.t.sessions[session].add(u), round: g.t.round})
 }
 
+// Back gives back some of what was added and will not be stored.
+func (g *Grant) Back(u Usage) {
+	g.q.mu.Lock()
+	defer g.q.mu.Unlock()
+	u = Usage{min(u.Files, g.held.Files), min(u.Bytes, g.held.Bytes)}
+	g.held = g.held.sub(u)
+	g.t.pending = g.t.pending.sub(u)
+}
+
 // End gives back what was added. What was stored stays counted.
 func (g *Grant) End() {
 	g.q.mu.Lock()
