@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -49,6 +50,32 @@ func TestRunsOfOneSessionTakeTurns(t *testing.T) {
 	wg.Wait()
 	if got := r.content(s, "n"); got != "6\n" {
 		t.Errorf("n = %q: runs overlapped", got)
+	}
+}
+
+// The turn of a session is its owner's: whoever else names it neither waits for it nor keeps
+// the owner waiting, as the time that takes would tell of the session.
+func TestTurnsOfOthers(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.MaxWait = 2 * time.Second })
+	s := r.exec(alice, "echo secret > s").SessionID
+	end, err := r.sessions.Hold(t.Context(), s) // a run of alice
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	for _, who := range []string{mallory, alice} {
+		want := 200
+		if who == alice {
+			want = 429
+		}
+		for name, a := range map[string]answer{
+			"run":     r.post(who, "/exec", obj{"lang": "bash", "code": "ls", "session_id": s}),
+			"program": r.post(who, "/exec/programmatic", obj{"lang": "bash", "code": "ls", "session_id": s}),
+		} {
+			if a.status != want || strings.Contains(string(a.body), s) {
+				t.Errorf("a %s of %s: %d %s, want %d", name, who, a.status, a.body, want)
+			}
+		}
 	}
 }
 

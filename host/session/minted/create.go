@@ -29,11 +29,19 @@ func (s *Sessions) Create(ctx context.Context, owner session.Owner, target sessi
 }
 
 // Home is the target to which the id of a session that vanished leads, if owner may
-// use it: where Restore makes the session again. Otherwise it is ErrNotFound. The
-// caller releases it.
+// use it: where Restore makes the session again. Otherwise it is ErrNotFound, and so it is
+// for a session that lives and is somebody else's: its turn is its owner's alone, to wait for
+// and to keep others waiting. The caller releases it.
 func (s *Sessions) Home(ctx context.Context, owner session.Owner, id string) (session.Target, error) {
 	var home session.Target
 	err := s.each(ctx, owner, id, owner.Tenant, func(t session.Target) (bool, error) {
+		sb, err := s.find(ctx, t, id)
+		switch {
+		case err == nil && !owns(owner, sb.Metadata):
+			return false, nil
+		case err != nil && !errors.Is(err, session.ErrNotFound):
+			return false, err
+		}
 		home = t
 		return true, nil
 	})

@@ -83,6 +83,10 @@ func TestRestoreIsForOwners(t *testing.T) {
 	if _, err := restore(t.Context(), s, mallory, id); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("a stranger's Restore of a live session = %v", err)
 	}
+	if t1, err := s.Home(t.Context(), mallory, id); !errors.Is(err, session.ErrNotFound) {
+		t1.Release()
+		t.Errorf("a stranger's Home of a live session = %v", err)
+	}
 	for _, bad := range []string{"", "AAAAAAAAAAAAAAAAAAAAA", "x"} {
 		if _, err := s.Home(t.Context(), alice, bad); !errors.Is(err, session.ErrNotFound) {
 			t.Errorf("Home(%q) = %v", bad, err)
