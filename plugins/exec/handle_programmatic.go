@@ -269,7 +269,7 @@ func (d *door) answerProgram(r *http.Request, out *reply, prog *programmatic.Pro
 	answered = true
 	var reply *programReply
 	switch {
-	case e.Round != nil && d.queue.Closed(): // nobody would be there to continue it with
+	case e.Round != nil && d.programs.Closed(): // nobody would be there to continue it with
 		prog.Stop()
 		if cont != nil {
 			cont.Answered(nil)

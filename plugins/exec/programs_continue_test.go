@@ -443,6 +443,42 @@ func TestProgramsEndWithTheEntry(t *testing.T) {
 	}
 }
 
+// Once nobody can come back, programs that wait end, and those that would wait; others go on.
+func TestDrain(t *testing.T) {
+	r := newRig(t)
+	gate := t.TempDir() + "/go"
+	wait := "while [ ! -e " + gate + " ]; do sleep 0.01; done; "
+	waiting := r.suspended(alice, `one '{}'`, "one")
+	got := make(chan answer, 3)
+	for _, code := range []string{wait + `one '{}'`, wait + "echo end"} {
+		go func() {
+			got <- r.post(alice, "/exec/programmatic", obj{"lang": "bash", "code": code, "tools": []obj{{"name": "one"}}})
+		}()
+		waitFor(t, func() bool { return r.queue.Stats().Running > 0 })
+	}
+	go func() { got <- r.post(alice, "/exec", obj{"lang": "bash", "code": wait + "echo end"}) }()
+	waitFor(t, func() bool { return r.queue.Stats().Running == 3 })
+	r.Drain()
+	if a := r.goOn(alice, waiting.ContinuationToken, ok(waiting.ToolCalls[0].ID, 1)); a.status != 404 {
+		t.Errorf("a continuation: %d %s", a.status, a.body)
+	}
+	touch(t, gate)
+	ended := 0
+	for range 3 {
+		switch a := <-got; {
+		case a.status == 503 && into[obj](t, a, 503)["code"] == "stopping":
+		case a.status == 200 && strings.Contains(string(a.body), `"stdout":"end\n"`):
+			ended++
+		default:
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if ended != 2 {
+		t.Errorf("%d came to their ends, want the run and the program that asks for nothing", ended)
+	}
+	r.alive(0, 0)
+}
+
 // A program that asks while the entry closes is told to nobody as one that waits.
 func TestNoRoundWhileStopping(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.KeepAlive = time.Hour }) // so that the status is there to see

@@ -283,11 +283,16 @@ func principal(r *http.Request) host.Principal {
 	return p
 }
 
+// Drain ends programs that wait for their callers, and lets no further one wait: their
+// callers cannot come any more. Runs go on. A server that waits for its requests to end
+// calls it once it accepts no connections; closing the entry does the same.
+func (i *Interpreter) Drain() { i.programs.Close() }
+
 // close lets nobody in any more, gives runs in flight until ctx ends, and then
 // stops them.
 func (i *Interpreter) close(ctx context.Context) error {
 	i.queue.Close()
-	i.programs.Close()
+	i.Drain()
 	defer i.kill()
 	if i.idle(ctx) == nil {
 		return nil

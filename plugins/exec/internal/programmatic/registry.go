@@ -205,6 +205,13 @@ func (r *Registry[R]) Close() {
 	r.settle()
 }
 
+// Closed reports whether Close was called.
+func (r *Registry[R]) Closed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
 // Wait waits until Close was called and no program lives, or ctx ends.
 func (r *Registry[R]) Wait(ctx context.Context) error {
 	select {

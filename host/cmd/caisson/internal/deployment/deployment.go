@@ -83,8 +83,10 @@ type Deployment struct {
 	closers  []func(context.Context) error // in order of opening
 }
 
-// Drain ends what clients only listen to: what waits for requests to end calls it first.
+// Drain ends what clients only listen to, and what waits for another request of theirs: what
+// waits for requests to end calls it first.
 func (d *Deployment) Drain() {
+	d.Exec.Drain()
 	if d.drain != nil {
 		d.drain()
 	}
