@@ -162,6 +162,27 @@ func TestMCPIDs(t *testing.T) {
 	}
 }
 
+// What is not exactly one message, or one whose id has another member beside it that looks
+// like it, is no message whose first half is answered.
+func TestMCPMessagesThatAreNone(t *testing.T) {
+	r := newMCP(t)
+	s := r.greet(alice)
+	const ping = `{"jsonrpc":"2.0","id":3,"method":"ping"}`
+	for body, code := range map[string]string{
+		ping + ping: "-32700", ping + "x": "-32700", ping[:20]: "-32700", "": "-32700", "\ufeff" + ping: "-32700",
+		`{"jsonrpc":"2.0","id":1.5,"ID":5,"method":"ping"}`:        "-32600",
+		`[{"jsonrpc":"2.0","id":1.5,"ID":5,"method":"ping"},5]`:    "-32600",
+		`{"jsonrpc":"2.0","\u0069d":1.5,"Id":"x","method":"ping"}`: "-32600",
+	} {
+		if a := r.do(r.posted("POST", alice, s, body)); a.status != 400 || !strings.Contains(string(a.body), `"code":`+code) {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	if a := r.do(r.posted("POST", alice, s, `{"jsonrpc":"2.0","ID":1.5,"id":3,"method":"ping"}`)); a.status != 200 {
+		t.Errorf("an id beside another member: %d %s", a.status, a.body)
+	}
+}
+
 const listTools = `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
 
 // greet begins a session as a client does that never ends one.

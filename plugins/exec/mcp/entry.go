@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/exec/internal/response"
 	"github.com/caisson-run/caisson/sdk/client"
 	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -219,7 +221,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, r, err)
 			return
 		}
-		if wrong := wrongID(bytes.TrimSpace(body)); wrong != nil {
+		body = bytes.TrimSpace(body)
+		wrong := wrongID(body)
+		if !json.Valid(body) { // the SDK takes what begins with a message for one
+			wrong = complaint(jsonrpc.CodeParseError, "the body is not valid JSON", nil)
+		}
+		if wrong != nil {
 			response.Encoded(w, http.StatusBadRequest, append(wrong, '\n'))
 			return
 		}

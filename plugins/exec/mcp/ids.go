@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/caisson-run/caisson/plugins/exec/internal/shallow"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
@@ -16,27 +17,30 @@ const maxID = 1<<53 - 1
 // back as it came: it makes whole numbers of 64 bits of all, while the protocol wants a
 // string or an integer. It is nil where there is none, or no message.
 func wrongID(message []byte) []byte {
-	type header struct {
-		ID json.RawMessage `json:"id"`
-	}
 	const why = "the id is neither a string nor an integer of up to 53 bits"
-	if len(message) > 0 && message[0] == '[' {
-		var each []header
-		if json.Unmarshal(message, &each) != nil {
-			return nil
-		}
+	if !json.Valid(message) {
+		return nil
+	}
+	if message[0] == '[' {
+		each, _ := shallow.Elements(message, math.MaxInt)
 		for _, m := range each {
-			if !echoed(m.ID) {
+			if !echoed(idOf(m)) {
 				return complaint(jsonrpc.CodeInvalidRequest, why, nil)
 			}
 		}
 		return nil
 	}
-	var m header
-	if json.Unmarshal(message, &m) != nil || echoed(m.ID) {
-		return nil
+	if id := idOf(message); !echoed(id) {
+		return complaint(jsonrpc.CodeInvalidRequest, why, id)
 	}
-	return complaint(jsonrpc.CodeInvalidRequest, why, m.ID)
+	return nil
+}
+
+// idOf is the id of a message, if it has one. Its name is exact, as in the SDK: the decoder
+// of encoding/json would take "ID" for it as well.
+func idOf(message []byte) json.RawMessage {
+	m, _ := shallow.Members(message, "id")
+	return m["id"]
 }
 
 // echoed reports whether an id comes back as what it is. Of what is no number others judge.
