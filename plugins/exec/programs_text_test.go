@@ -195,3 +195,15 @@ func TestProgramsHaveFiles(t *testing.T) {
 		t.Errorf("%+v", end)
 	}
 }
+
+// Elements too many are told as such, also where all of the body comes at once.
+func TestManyTools(t *testing.T) {
+	r := newRig(t)
+	tools := []obj{}
+	for i := range 101 {
+		tools = append(tools, obj{"name": fmt.Sprint("t", i)})
+	}
+	if e := into[obj](t, r.post(alice, "/exec/programmatic", obj{"code": "1", "tools": tools}), 400); e["error"] != "tools has more than 100 elements" {
+		t.Errorf("%v", e)
+	}
+}

@@ -74,15 +74,19 @@ type BodyOptions struct {
 // sent. Errors of the reader and of Token come back as they are, others are *BodyError.
 func ReadBody(r io.Reader, o BodyOptions) (*Body, error) {
 	in := bufio.NewReader(r)
-	if b, _ := in.Peek(3); bytes.Equal(b, []byte("\ufeff")) {
+	b, err := in.Peek(3)
+	switch {
+	case err != nil && err != io.EOF:
+		return nil, err // it is told once
+	case bytes.Equal(b, []byte("\ufeff")):
 		_, _ = in.Discard(3) // they are there
 	}
 	m := &metered{r: in}
-	b := &bodyReader{o: o, m: m, d: json.NewDecoder(m), Body: Body{Members: make(map[string]json.RawMessage)}}
-	if err := b.read(); err != nil {
+	body := &bodyReader{o: o, m: m, d: json.NewDecoder(m), Body: Body{Members: make(map[string]json.RawMessage)}}
+	if err := body.read(); err != nil {
 		return nil, m.explain(err)
 	}
-	return &b.Body, nil
+	return &body.Body, nil
 }
 
 // metered is a reader that stops where what is being read must have ended.

@@ -40,6 +40,25 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
+// What ends the reading of the very first bytes is told, and nothing is read behind it.
+func TestErrorsOfTheFirstRead(t *testing.T) {
+	refused := errors.New("refused")
+	rest := strings.NewReader(`{"code":"x"}`)
+	b, err := ReadBody(io.MultiReader(&once{refused}, rest), BodyOptions{Members: 1 << 10, Known: []string{"code"}})
+	if !errors.Is(err, refused) || rest.Len() == 0 {
+		t.Errorf("%+v, %v, %d bytes left", b, err, rest.Len())
+	}
+}
+
+// once is a reader that fails once and then has nothing.
+type once struct{ err error }
+
+func (o *once) Read([]byte) (int, error) {
+	err := o.err
+	o.err = io.EOF
+	return 0, err
+}
+
 // What nobody asked for is not kept.
 func TestUnknownMembers(t *testing.T) {
 	b, err := read(`{"a":1,"code":"x","b":[{}],"lang":"py","a":"`+strings.Repeat("y", 100)+`"}`, nil)
