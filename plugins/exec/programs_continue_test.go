@@ -159,7 +159,7 @@ func TestContinuationsThatAreWrong(t *testing.T) {
 		{"token of another type", obj{"continuation_token": 7, "tool_results": []obj{ok(id, 1)}}, 400},
 		{"malformed token", obj{"continuation_token": "../../x", "tool_results": []obj{ok(id, 1)}}, 400},
 		{"invented token", obj{"continuation_token": strings.Repeat("A", 21) + "." + strings.Repeat("A", 26), "tool_results": []obj{ok(id, 1)}}, 404},
-		{"nearly the token", obj{"continuation_token": token[:len(token)-1] + "2", "tool_results": []obj{ok(id, 1)}}, 404},
+		{"nearly the token", obj{"continuation_token": token[:len(token)-1] + "x", "tool_results": []obj{ok(id, 1)}}, 404},
 		{"unknown call", obj{"continuation_token": token, "tool_results": []obj{ok("call_999", 1)}}, 400},
 		{"call twice", obj{"continuation_token": token, "tool_results": []obj{ok(id, 1), ok(id, 1)}}, 400},
 		{"no call id", obj{"continuation_token": token, "tool_results": []obj{{"result": 1}}}, 400},
