@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
 )
 
 // said is what a request about a program was answered with.
@@ -128,6 +130,12 @@ func TestProgramCallsATool(t *testing.T) {
 func TestProgramGathersCalls(t *testing.T) {
 	python(t)
 	r := newRig(t)
+	// On a busy machine more than gatherCalls may pass between two calls of a program.
+	r.programs = programmatic.New[outcome](programmatic.Options{
+		Programs: 1, TenantPrograms: 1, Rounds: programRounds, Calls: programCalls, TTL: time.Minute,
+		Gather: time.Second, GatherMost: time.Minute, Keep: keepReply, Remember: keepReply,
+		Token: func() (string, error) { return newToken(r) },
+	})
 	end, rounds := r.drive(alice, r.begin(alice, "py", `
 import asyncio
 async def one(i):
