@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caisson-run/caisson/host/telemetry"
@@ -218,6 +219,7 @@ func TestSlowReader(t *testing.T) {
 	})
 	r.exec(mallory, "true")
 	waitFor(t, func() bool { return r.queue.Stats().Places == 0 })
+	r.server.Close() // waits for the handler and its line
 	if log := r.log.String(); !strings.Contains(log, "status=499") || !strings.Contains(log, "timeout") {
 		t.Errorf("log:\n%s", log)
 	}
@@ -276,16 +278,26 @@ func TestTrickledBody(t *testing.T) {
 	}
 }
 
+// lateReader takes a second for each piece.
+type lateReader struct{}
+
+func (lateReader) Read(p []byte) (int, error) {
+	time.Sleep(time.Second)
+	return len(p), nil
+}
+
 // What is done with a body does not count as its client's silence.
 func TestGuardedCountsWaitingOnly(t *testing.T) {
-	g := &guarded{body: strings.NewReader(strings.Repeat("x", 100)), ctl: http.NewResponseController(httptest.NewRecorder()), idle: 50 * time.Millisecond, until: time.Now().Add(time.Hour)}
-	for range 3 {
-		if _, err := g.Read(make([]byte, 10)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		g := &guarded{body: lateReader{}, ctl: http.NewResponseController(httptest.NewRecorder()), idle: time.Minute, until: time.Now().Add(time.Hour)}
+		for range 3 {
+			if _, err := g.Read(make([]byte, 10)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
 		}
-		time.Sleep(30 * time.Millisecond)
-	}
-	if g.waited > 20*time.Millisecond {
-		t.Errorf("waited %v", g.waited)
-	}
+		if g.waited != 3*time.Second {
+			t.Errorf("waited %v", g.waited)
+		}
+	})
 }

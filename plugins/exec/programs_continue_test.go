@@ -95,6 +95,26 @@ func TestContinuationsAtOnce(t *testing.T) {
 	}
 }
 
+// parted is a body that tells when more is wanted than a part of so many bytes: that one has
+// been looked at.
+type parted struct {
+	io.ReadCloser
+	left int
+	read chan<- struct{}
+}
+
+func (b *parted) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		b.left--
+		b.read <- struct{}{}
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left > 0 {
+		b.left = max(b.left-n, 0)
+	}
+	return n, err
+}
+
 // The results of a continuation are held in memory before anything is known of them: of one
 // program no more are read at once than a caller needs who believes that a request was lost.
 func TestContinuationsBeingRead(t *testing.T) {
@@ -102,6 +122,12 @@ func TestContinuationsBeingRead(t *testing.T) {
 	s := r.suspended(alice, `one '{"city":"a"}'`, "one")
 	var all sync.WaitGroup
 	var bodies []*io.PipeWriter
+	begin := `{"continuation_token":"` + s.ContinuationToken + `","tool_results":[{"call_id":"`
+	read := make(chan struct{}, 2)
+	r.intercept = func(_ http.ResponseWriter, q *http.Request) bool {
+		q.Body = &parted{ReadCloser: q.Body, left: len(begin), read: read}
+		return false
+	}
 	for range 2 {
 		pr, pw := io.Pipe()
 		bodies = append(bodies, pw)
@@ -111,19 +137,14 @@ func TestContinuationsBeingRead(t *testing.T) {
 				res.Body.Close()
 			}
 		})
-		if _, err := io.WriteString(pw, `{"continuation_token":"`+s.ContinuationToken+`","tool_results":[{"call_id":"`); err != nil {
+		if _, err := io.WriteString(pw, begin); err != nil {
 			t.Fatal(err)
 		}
+		<-read
 	}
-	// A further one gets as far as its results, and is told that they are wrong, until both are there.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		a := r.goOn(alice, s.ContinuationToken, ok("nobody's", 1))
-		if a.status == 409 {
-			break
-		}
-		if a.status != 400 || time.Now().After(deadline) {
-			t.Fatalf("a third one beside two that are read: %d %s", a.status, a.body)
-		}
+	r.intercept = nil
+	if a := r.goOn(alice, s.ContinuationToken, ok("nobody's", 1)); a.status != 409 {
+		t.Errorf("a third one beside two that are read: %d %s", a.status, a.body)
 	}
 	if a := r.goOn(rich, s.ContinuationToken, ok("nobody's", 1)); a.status != 404 {
 		t.Errorf("one of somebody else: %d %s", a.status, a.body)
@@ -292,13 +313,15 @@ func TestProgramsAreCanceled(t *testing.T) {
 // How long a program ran is told also when it was canceled after its answer began.
 func TestCanceledLate(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.KeepAlive = 20 * time.Millisecond })
-	q := r.request("POST", rich, programPath, jsonBody(obj{"lang": "bash", "code": "sleep 30", "tools": defs("one")}))
+	code, runs := endless(t)
+	q := r.request("POST", rich, programPath, jsonBody(obj{"lang": "bash", "code": code, "tools": defs("one")}))
 	q.Header.Set("X-LibreChat-Code-Request-ID", "late")
 	res, err := r.server.Client().Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer res.Body.Close() // its status has come, so it is late
+	waitFor(t, runs)
 	r.clock.advance(4 * time.Second)
 	into[obj](t, r.post(rich, programPath+"/cancel", obj{"request_id": "late"}), 202)
 	var late struct {
@@ -330,13 +353,15 @@ func TestProgramsKeepTheConnectionAlive(t *testing.T) {
 
 	q := r.request("POST", alice, programPath, jsonBody(obj{"lang": "bash", "code": "sleep 30", "tools": defs("one")}))
 	q.Header.Set("X-LibreChat-Code-Request-ID", "late")
-	done := make(chan answer)
-	go func() { done <- r.do(q) }()
-	r.alive(2, 1)
-	time.Sleep(200 * time.Millisecond) // white space is under way
+	res, err := r.server.Client().Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() // its status has come, so white space is under way
 	into[obj](t, r.post(alice, programPath+"/cancel", obj{"request_id": "late"}), 202)
-	if s := into[said](t, <-done, 200); s.Status != "error" || s.Error != "Execution failed or timed out" || !strings.Contains(s.Stderr, "[sandbox] ") {
-		t.Errorf("%+v", s)
+	var late said
+	if err := json.NewDecoder(res.Body).Decode(&late); err != nil || late.Status != "error" || late.Error != "Execution failed or timed out" || !strings.Contains(late.Stderr, "[sandbox] ") {
+		t.Errorf("%+v, %v", late, err)
 	}
 }
 
