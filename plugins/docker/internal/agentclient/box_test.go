@@ -329,6 +329,17 @@ func goesOn(t testing.TB, c *agentclient.Client) {
 	}
 }
 
+// eventually asks until ok, and reports whether it came to be. What takes a moment takes a
+// busy machine longer.
+func eventually(ok func() bool) bool {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // left returns the processes in the container that run as programs do.
 func (b *box) left(t testing.TB) string {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/plugins/docker/internal/agentclient"
 	"github.com/caisson-run/caisson/sdk/backend"
 	"github.com/caisson-run/caisson/sdk/backend/control"
 )
@@ -135,10 +136,8 @@ func TestDisconnectWhileSuspended(t *testing.T) {
 	if err == nil && res.Stop != backend.StopLost {
 		t.Errorf("%+v", res)
 	}
-	for end := time.Now().Add(30 * time.Second); b.left(t) != ""; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("left:\n%s", b.left(t))
-		}
+	if !eventually(func() bool { return b.left(t) == "" }) {
+		t.Fatalf("left:\n%s", b.left(t))
 	}
 	c = b.open(t)
 	goesOn(t, c)
@@ -227,19 +226,15 @@ for round in range(20):
 	if err != nil || res.ExitCode != 0 {
 		t.Fatalf("%+v, %v, stderr %q", res, err, h.stderr.String())
 	}
-	var after struct{ goroutines, descriptors int }
-	for range 100 {
-		s, err := c.Status(t.Context())
-		if err != nil {
+	var after agentclient.Status
+	if !eventually(func() bool {
+		if after, err = c.Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		after.goroutines, after.descriptors = s.Goroutines, s.Descriptors
-		if after.goroutines <= before.Goroutines+2 && after.descriptors <= before.Descriptors+2 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+		return after.Goroutines <= before.Goroutines+2 && after.Descriptors <= before.Descriptors+2
+	}) {
+		t.Errorf("goroutines %d, then %d; descriptors %d, then %d", before.Goroutines, after.Goroutines, before.Descriptors, after.Descriptors)
 	}
-	t.Errorf("goroutines %d, then %d; descriptors %d, then %d", before.Goroutines, after.goroutines, before.Descriptors, after.descriptors)
 }
 
 // TestWithdrawnCalls: a program may give its calls up and make others at once, however

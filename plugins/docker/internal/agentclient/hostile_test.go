@@ -255,15 +255,12 @@ func TestSharedFiles(t *testing.T) {
 	if res.ExitCode != 0 || h.stdout.String() != "ran\none\ntwo\nmore\n" {
 		t.Errorf("result %+v, stdout %q, stderr %q", res, h.stdout.String(), h.stderr.String())
 	}
-	spec := script(`umask 077; echo theirs > t; mkdir td; echo x > td/f; sleep 1000`)
+	spec := script(`umask 077; echo theirs > t; mkdir td; echo x > td/f; : > made; sleep 1000`)
 	if err := c.StartRun(t.Context(), backend.DetachedStart{RunSpec: spec}, &heard{}); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 {
-		if _, err := c.Stat(t.Context(), data("td/f")); err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+	if !eventually(func() bool { _, err := c.Stat(t.Context(), data("made")); return err == nil }) { // td is its own
+		t.Fatal("it does not write its files")
 	}
 	if err := c.KillRun(t.Context(), spec.RunID); err != nil {
 		t.Fatal(err)
@@ -281,16 +278,13 @@ func TestManyRuns(t *testing.T) {
 	run(t, c, script("true"))
 	quiet := func() (last agentclient.Status) {
 		t.Helper()
-		for range 200 { // launchers are made again in the background
-			s, err := c.Status(ctx)
-			if err != nil {
+		eventually(func() bool { // launchers are made again in the background
+			var err error
+			if last, err = c.Status(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if last = s; s.Children == 2 && s.Busy == 0 {
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return last.Children == 2 && last.Busy == 0
+		})
 		return last
 	}
 	before := quiet()

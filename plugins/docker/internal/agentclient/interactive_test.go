@@ -49,8 +49,8 @@ func TestTerminal(t *testing.T) {
 	}
 	say("stty size\n")
 	until(t, term, "40 120\r\n")
-	say("sleep 1000\n")
-	time.Sleep(200 * time.Millisecond) // the shell hands the terminal over
+	say("sh -c 'echo begun $((40+2)); exec sleep 1000'\n")
+	until(t, term, "begun 42") // the shell has handed the terminal over
 	say("\x03echo interrupted $((1+1))\n")
 	until(t, term, "interrupted 2")
 	if err := term.Close(); err != nil {
@@ -77,12 +77,7 @@ func TestTerminal(t *testing.T) {
 	if code, ok := again.Exit(); code != 5 || !ok {
 		t.Errorf("exit %d, %v", code, ok)
 	}
-	for range 100 {
-		if n, err := c.Busy(ctx); n == 0 && err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually(func() bool { n, err := c.Busy(ctx); return n == 0 && err == nil })
 	if left := b.left(t); left != "" {
 		t.Errorf("left:\n%s", left)
 	}

@@ -13,8 +13,9 @@ import (
 )
 
 // late is how long after its deadline a run may be answered. The machine that runs tests
-// may be busy: the bound of the contract is tighter, and what is measured is printed.
-const late = 2 * time.Second
+// may be busy: the bound of the contract is tighter, and what is measured is printed. What
+// is not ended goes on for 1000 seconds.
+const late = time.Minute
 
 // TestKilling: whatever a program does, its end is answered at the deadline, and nothing
 // of it is left.
@@ -32,11 +33,17 @@ func TestKilling(t *testing.T) {
 		"vforks in python":       `exec python3 -c "import os,time,signal; signal.signal(15, signal.SIG_IGN); [os.fork() or (os.setsid(), time.sleep(1000)) for i in range(20)]; time.sleep(1000)"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := script("echo begun; " + text)
-			spec.Limits.Wall = 300 * time.Millisecond
-			began := time.Now()
-			res, h := run(t, c, spec)
-			took := time.Since(began)
+			var spec backend.RunSpec
+			var res backend.RunResult
+			var h *heard
+			var took time.Duration
+			for wall := 300 * time.Millisecond; wall < late && (h == nil || h.stdout.Len() == 0); wall *= 2 { // a busy machine may need longer to begin
+				spec = script("echo begun; " + text)
+				spec.Limits.Wall = wall
+				began := time.Now()
+				res, h = run(t, c, spec)
+				took = time.Since(began)
+			}
 			if res.Stop != backend.StopTimeout || res.ExitCode != -1 || !strings.HasPrefix(h.stdout.String(), "begun\n") {
 				t.Errorf("result %+v, stdout %q, stderr %q", res, h.stdout.String(), h.stderr.String())
 			}
@@ -68,7 +75,7 @@ if os.fork() == 0:
 	} {
 		began := time.Now()
 		res, h := run(t, c, script(text))
-		if res.Stop != backend.StopExit || res.ExitCode != 0 || h.stdout.String() != "done\n" || time.Since(began) > 5*time.Second {
+		if res.Stop != backend.StopExit || res.ExitCode != 0 || h.stdout.String() != "done\n" || time.Since(began) > late {
 			t.Errorf("%q: %+v, stdout %q after %v", text, res, h.stdout.String(), time.Since(began))
 		}
 		if left := b.left(t); left != "" {
@@ -92,7 +99,7 @@ func TestForkBomb(t *testing.T) {
 		}
 		goesOn(t, c)
 	}
-	spec := script(`exec python3 -c "
+	counts := `exec python3 -c "
 import os, time
 n = 0
 while True:
@@ -101,9 +108,14 @@ while True:
         n += 1
     except OSError: break
 print(n, flush=True)
-time.sleep(1000)"`)
-	spec.Limits.Wall, spec.Limits.Processes = 3*time.Second, 10
-	res, h := run(t, c, spec)
+time.sleep(1000)"`
+	var res backend.RunResult
+	var h *heard
+	for wall := 3 * time.Second; wall < late && (h == nil || h.stdout.Len() == 0); wall *= 2 {
+		spec := script(counts)
+		spec.Limits.Wall, spec.Limits.Processes = wall, 10
+		res, h = run(t, c, spec)
+	}
 	if res.Stop != backend.StopTimeout || strings.TrimSpace(h.stdout.String()) != "9" {
 		t.Errorf("a limit of 10 processes: %+v, %q more were made", res, h.stdout.String())
 	}
@@ -143,12 +155,7 @@ func TestForkBombsBeside(t *testing.T) {
 			t.Errorf("KillRun: %v", err)
 		}
 	}
-	for range 100 {
-		if n, err := c.Busy(ctx); n == 0 && err == nil {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	eventually(func() bool { n, err := c.Busy(ctx); return n == 0 && err == nil })
 	goesOn(t, c)
 	if left := b.left(t); left != "" {
 		t.Errorf("left:\n%s", left)

@@ -286,14 +286,8 @@ func TestRelaysEnd(t *testing.T) {
 		t.Errorf("%s relays, want 4", got)
 	}
 	k.cut()
-	for range 100 {
-		if relays() == "1" {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if got := relays(); got != "1" {
-		t.Errorf("%s relays are left, want 1", got)
+	if !eventually(func() bool { return relays() == "1" }) {
+		t.Errorf("%s relays are left, want 1", relays())
 	}
 	goesOn(t, c)
 }
