@@ -225,7 +225,7 @@ func TestCallEndsWithTheCaller(t *testing.T) {
 
 // TestCallWithdrawn: a call that the program gives up ends at the host, and no other.
 func TestCallWithdrawn(t *testing.T) {
-	gone := make(chan struct{})
+	asked, gone := make(chan struct{}), make(chan struct{})
 	cl := runFunc(t, func(ctx context.Context, _ RunSpec, live RunIO) (RunResult, error) {
 		if err := live.Started(); err != nil {
 			return RunResult{}, err
@@ -238,9 +238,15 @@ func TestCallWithdrawn(t *testing.T) {
 			}
 			other <- err
 		}()
-		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		if _, err := live.Call(short, ControlCall{ID: "3", Name: "withdrawn"}); !errors.Is(err, context.DeadlineExceeded) {
+		short, cancel := context.WithCancel(ctx)
+		go func() {
+			defer cancel()
+			select {
+			case <-asked:
+			case <-ctx.Done():
+			}
+		}()
+		if _, err := live.Call(short, ControlCall{ID: "3", Name: "withdrawn"}); !errors.Is(err, context.Canceled) {
 			return RunResult{}, fmt.Errorf("a call that was given up: %w", err)
 		}
 		if err := <-other; err != nil {
@@ -253,6 +259,7 @@ func TestCallWithdrawn(t *testing.T) {
 	res, err := cl.Run(t.Context(), spec, &listener{call: func(ctx context.Context, c ControlCall) (ControlReply, error) {
 		switch c.Name {
 		case "withdrawn":
+			close(asked)
 			<-ctx.Done()
 			close(gone)
 			return ControlReply{}, ctx.Err()
