@@ -495,11 +495,10 @@ console.log('done')`
 	}
 	all.Wait()
 	var now resources
-	for range 200 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if now = held(t); now.goroutines <= before.goroutines+2 && now.descriptors <= before.descriptors+2*n {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	// Each program has directories open until the test ends.
 	if now.goroutines > before.goroutines+2 || now.descriptors > before.descriptors+2*n {
