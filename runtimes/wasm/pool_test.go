@@ -38,19 +38,27 @@ func (g gate) disarm(in *instance) error {
 	return g.stopper.disarm(in)
 }
 
-func TestBusyCanceledAndClosed(t *testing.T) {
-	m, entered, open := gated(t, Limits{Instances: 1, Wait: 20 * time.Millisecond})
-	first := make(chan error, 1)
+// occupied is a module whose only instance has a call, which is told of on first, until open.
+func occupied(t *testing.T, wait time.Duration) (m *Module, first <-chan error, open func()) {
+	t.Helper()
+	m, entered, open := gated(t, Limits{Instances: 1, Wait: wait})
+	done := make(chan error, 1)
 	go func() {
 		_, err := m.Call(context.Background(), opEcho, nil, nil)
-		first <- err
+		done <- err
 	}()
 	<-entered
+	return m, done, open
+}
 
+func TestBusyCanceledAndClosed(t *testing.T) {
+	m, _, _ := occupied(t, 20*time.Millisecond)
 	_, err := m.Call(context.Background(), opEcho, nil, nil)
 	if !errors.Is(err, ReasonBusy) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no instance of 1 came free within 20ms") {
 		t.Errorf("busy: %v", err)
 	}
+
+	m, first, open := occupied(t, time.Hour) // only its context ends a wait
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	<-ctx.Done()
