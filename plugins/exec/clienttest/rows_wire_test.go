@@ -14,7 +14,7 @@ func (s server) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// longRun is a run of seven seconds.
+// longRun is a run of seven seconds, silent for three at most.
 func longRun(t *testing.T, s server, accept string) *http.Request {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/exec", strings.NewReader(`{"lang":"py","code":"import time; time.sleep(7); print('done')"}`))

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 type obj = map[string]any
@@ -213,24 +212,6 @@ func (s server) sendForm(t *testing.T, path string, parts ...part) response {
 func (s server) upload(t *testing.T, parts ...part) stored {
 	t.Helper()
 	return into[stored](t, s.sendForm(t, "/v1/upload", parts...), 200)
-}
-
-// gaps reads a body to its end and returns the longest time without a byte.
-func gaps(body io.Reader) (all []byte, longest time.Duration, err error) {
-	var b bytes.Buffer
-	piece := make([]byte, 4096)
-	last := time.Now()
-	for {
-		n, err := body.Read(piece)
-		longest, last = max(longest, time.Since(last)), time.Now()
-		b.Write(piece[:n])
-		if err == io.EOF {
-			return b.Bytes(), longest, nil
-		}
-		if err != nil {
-			return b.Bytes(), longest, err
-		}
-	}
 }
 
 // hangUp begins a run and hangs up as soon as it announces itself by the event of its
