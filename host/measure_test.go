@@ -51,10 +51,24 @@ func TestPluginsAreMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	restarted := func() bool { return strings.Contains(metrics(tel), `caisson_plugin_restarts_total{plugin="fake"} 1`) }
+	story := func() (all []string) {
+		for _, e := range tel.Events(100) {
+			if e.Kind == telemetry.EventSwap {
+				all = append(all, e.Outcome+" "+e.From+" "+e.To)
+			}
+			if e.Kind == telemetry.EventState && e.To == "ready" {
+				all = append(all, "ready")
+			}
+		}
+		return all
+	}
+	want := []string{"ready", "refused 1.2.3 ", "ready", "switched 1.2.3 1.3.0", "ready"}
+	restarted := func() bool { // the event comes after the state that is measured
+		return strings.Contains(metrics(tel), `caisson_plugin_restarts_total{plugin="fake"} 1`) && len(story()) == len(want)
+	}
 	for deadline := time.Now().Add(20 * time.Second); !restarted(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the restart was not counted")
+			t.Fatalf("the restart was not counted; events tell %q", story())
 		}
 	}
 	if _, err := h.Sweep(t.Context()); err != nil {
@@ -88,17 +102,8 @@ func TestPluginsAreMeasured(t *testing.T) {
 	if t.Failed() {
 		t.Log(got)
 	}
-	var story []string
-	for _, e := range tel.Events(100) {
-		if e.Kind == telemetry.EventSwap {
-			story = append(story, e.Outcome+" "+e.From+" "+e.To)
-		}
-		if e.Kind == telemetry.EventState && e.To == "ready" {
-			story = append(story, "ready")
-		}
-	}
-	if want := []string{"ready", "refused 1.2.3 ", "ready", "switched 1.2.3 1.3.0", "ready"}; !slices.Equal(story, want) {
-		t.Errorf("events tell %q, want %q", story, want)
+	if got := story(); !slices.Equal(got, want) {
+		t.Errorf("events tell %q, want %q", got, want)
 	}
 	closed = true
 	if err := h.Close(t.Context()); err != nil {
