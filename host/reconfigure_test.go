@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caisson-run/caisson/host/session"
@@ -195,6 +196,33 @@ func TestReconfigureWaitsForNoPlugin(t *testing.T) {
 			expectServing(t, h, "1.2.3")
 		})
 	}
+}
+
+// lateContext is one whose timer runs later than its deadline.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// What a plugin answers because the time is up is told as that, though the host's own
+// timer has yet to run.
+func TestTimeIsUpBeforeTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		up := errors.New("the time is up")
+		ctx := lateContext{inner, time.Now().Add(time.Second)}
+		if err := ended(ctx); err != nil {
+			t.Errorf("before: %v", err)
+		}
+		time.Sleep(time.Second)
+		time.AfterFunc(time.Millisecond, func() { cancel(up) })
+		if err := ended(ctx); !errors.Is(err, up) {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
 }
 
 func TestRediscoverSwapsWhatWasInstalled(t *testing.T) {

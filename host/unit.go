@@ -153,10 +153,21 @@ func (p *program) reopen(ctx context.Context, u *unit, c BackendConfig) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %v", timeout))
 	defer cancel()
 	err := u.open(ctx, c, p.now)
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("open config %q: %w", c.ID, context.Cause(ctx))
+	if err != nil {
+		if cause := ended(ctx); cause != nil {
+			return fmt.Errorf("open config %q: %w", c.ID, cause)
+		}
 	}
 	return err
+}
+
+// ended is what ended ctx, nil where it has not. A plugin is told of the deadline and may
+// answer that it has passed before the timer of ctx runs.
+func ended(ctx context.Context) error {
+	if d, ok := ctx.Deadline(); ok && time.Until(d) <= 0 {
+		<-ctx.Done()
+	}
+	return context.Cause(ctx)
 }
 
 // hopeless is err, and that no further start succeeds if err is about the program's
