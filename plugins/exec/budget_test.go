@@ -53,6 +53,9 @@ func many(piece string, n int) string {
 // However a body is made, its bytes cost a few times as many bytes of memory, whatever
 // becomes of it.
 func TestBodiesAreNotInflated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one large body after the other")
+	}
 	r := newRigWith(t, func(r *rig) { r.bare = true }, func(o *Options) { o.BodyBytes = 2 * heavy })
 	const begin = `{"lang":"py","code":"x",`
 	for name, c := range map[string]struct {
@@ -111,6 +114,9 @@ func TestBodiesAreNotInflated(t *testing.T) {
 
 // Results of tools are cheaper, since they are decoded one by one.
 func TestResultsAreNotInflated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one large body after the other")
+	}
 	r := newRig(t)
 	token := r.suspended(alice, `a '{"city":"x"}'`, "a").ContinuationToken
 	begin := `{"continuation_token":"` + token + `","tool_results":[`
