@@ -48,10 +48,6 @@ type Limits struct {
 	Memory, TenantMemory int64
 }
 
-// about is how long a tenant counts as present after it joined, and after its last run on
-// this machine ended.
-const about = 10 * time.Second
-
 // patience is how many runs may begin before one for which there is no memory yet.
 // Then nobody begins until there is: small runs must not keep a large one out.
 const patience = 16
@@ -70,15 +66,10 @@ type Queue struct {
 	present int   // tenants with runs on this machine
 	// last is who was seen last, and before the last one that was somebody else.
 	last, before seen
+	again        *time.Timer // dispatches once more; nil when nobody waits for a share to end
 
 	closed bool
 	empty  chan struct{} // closed once the queue is closed and nobody is left
-}
-
-// seen is when a tenant joined, or a run of its own ended.
-type seen struct {
-	name string
-	at   time.Time
 }
 
 type tenant struct {
@@ -142,13 +133,6 @@ func (q *Queue) Join(name string) (*Place, error) {
 	q.places++
 	q.see(name)
 	return &Place{q: q, t: t, granted: make(chan struct{})}, nil
-}
-
-func (q *Queue) see(name string) {
-	if q.last.name != name {
-		q.before = q.last
-	}
-	q.last = seen{name, time.Now()}
 }
 
 // Need says, before the place waits, that the run takes place on this machine and how many
@@ -299,6 +283,7 @@ func (q *Queue) next() (best int, place *Place) {
 		// Its own tenant's runs are in the way.
 		case t.running >= q.limits.TenantRunning:
 		case !p.elsewhere && t.here >= q.most(t):
+			q.lookAgain()
 		case !q.share(t, p):
 		case !q.room(p):
 			if p.passed >= patience {
@@ -326,22 +311,6 @@ func (q *Queue) first(t *tenant) *Place {
 		}
 	}
 	return nil
-}
-
-// most is how many runs of t may be under way on this machine now.
-func (q *Queue) most(t *tenant) int {
-	other := q.last
-	if other.name == t.name {
-		other = q.before
-	}
-	others := q.present
-	if t.here > 0 {
-		others--
-	}
-	if share := q.limits.TenantShare; share > 0 && (others > 0 || !other.at.IsZero() && time.Since(other.at) < about) {
-		return min(share, q.limits.TenantRunning)
-	}
-	return q.limits.TenantRunning
 }
 
 // Stats are a queue at one moment.

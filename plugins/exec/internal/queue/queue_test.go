@@ -142,10 +142,11 @@ func TestShares(t *testing.T) {
 			t.Errorf("%d run a moment after, want 2", under())
 		}
 		time.Sleep(11 * time.Second)
-		end()
-		if under() != 4 {
+		synctest.Wait()
+		if under() != 4 { // although none of its own has ended
 			t.Errorf("%d run alone again, want 4", under())
 		}
+		end()
 		if quiet = join(t, q, "quiet"); quiet.Wait(t.Context()) != nil {
 			t.Fatal("no place")
 		}
