@@ -219,20 +219,15 @@ func (d *door) continueProgram(w http.ResponseWriter, r *http.Request, p host.Pr
 		return nil
 	}
 	body.Results = nil // the program has them now
-	out.keepAlive()
 	if err := d.room(r.Context(), place.Place, cont); err != nil {
-		out.end()
-		switch {
-		case r.Context().Err() != nil:
+		if r.Context().Err() != nil {
 			cont.Stop()
 			return programRefusal(programmatic.ErrCanceled)
-		case out.sent:
-			cont.Stop() // its caller is told that it failed, and does not come again
-			return d.failProgram(out, cont.Session(), 0, err)
 		}
 		cont.Abandon()
 		return err
 	}
+	out.keepAlive() // not before: who finds no room may come again, which only a status says
 	cont.Resume(place.hand())
 	return d.answerProgram(r, out, cont.Program, cont, nil)
 }

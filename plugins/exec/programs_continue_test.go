@@ -401,7 +401,9 @@ func TestCallersOfProgramsGoAway(t *testing.T) {
 }
 
 func TestSuspendedProgramsTakeNoSlot(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Running, o.TenantRunning, o.Waiting, o.MaxWait = 1, 1, 4, 300*time.Millisecond })
+	r := newRig(t, func(o *Options) {
+		o.Running, o.TenantRunning, o.Waiting, o.MaxWait, o.KeepAlive = 1, 1, 4, 300*time.Millisecond, 20*time.Millisecond
+	})
 	s := r.suspended(alice, `one '{"city":"a"}'`, "one")
 	if res := r.exec(alice, "echo beside"); res.Stdout != "beside\n" {
 		t.Errorf("%+v", res)
