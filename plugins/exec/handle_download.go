@@ -87,7 +87,7 @@ func (d *door) download(w http.ResponseWriter, r *http.Request) error {
 	oneRange(r.Header, e.Size)
 	// Ranges, conditions and HEAD are the library's. The name is empty: it is
 	// for guessing the type, which is settled.
-	http.ServeContent(&ranged{ResponseWriter: w}, r, "", e.Modified, content)
+	http.ServeContent(&ranged{ResponseWriter: w, size: e.Size}, r, "", e.Modified, content)
 	return content.failed
 }
 
@@ -95,6 +95,7 @@ func (d *door) download(w http.ResponseWriter, r *http.Request) error {
 // refusal, in the place of the library's line of text.
 type ranged struct {
 	http.ResponseWriter
+	size    int64 // of the file
 	refused bool
 }
 
@@ -105,6 +106,7 @@ func (w *ranged) WriteHeader(status int) {
 	}
 	w.refused = true
 	w.Header().Del("Content-Disposition") // it is no download any more
+	w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", w.size))
 	response.Refuse(w.ResponseWriter, refuse(status, "range_not_satisfiable", "the file has no such range"))
 }
 

@@ -1,7 +1,7 @@
 package exec
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,10 +18,24 @@ func oneRange(h http.Header, size int64) {
 		h.Del("Range")
 		return
 	}
+	first, last, ok := strings.Cut(spec, "-")
+	first, last = atMost(first, size), atMost(last, size)
 	// The last 0 bytes are in no file, and neither are the last of one that is empty: the
 	// library takes them for a part that ends before it begins.
-	suffix, ok := strings.CutPrefix(strings.TrimSpace(spec), "-")
-	if n, err := strconv.ParseInt(strings.TrimSpace(suffix), 10, 64); ok && err == nil && (n == 0 || size == 0) {
-		h.Set("Range", fmt.Sprintf("bytes=%d-", size))
+	if n, err := strconv.ParseInt(last, 10, 64); ok && first == "" && err == nil && (n == 0 || size == 0) {
+		first, last = strconv.FormatInt(size, 10), ""
 	}
+	if ok {
+		h.Set("Range", "bytes="+first+"-"+last)
+	}
+}
+
+// atMost is a position in a range without the space around it, and size if it lies behind
+// that: numbers may have any length, which the library takes for none at all.
+func atMost(position string, size int64) string {
+	position = strings.TrimSpace(position)
+	if n, err := strconv.ParseUint(position, 10, 64); errors.Is(err, strconv.ErrRange) || err == nil && n > uint64(size) {
+		return strconv.FormatInt(size, 10)
+	}
+	return position
 }
