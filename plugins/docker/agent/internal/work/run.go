@@ -314,6 +314,9 @@ func (r *running) execute(ctx context.Context, stdin io.Reader) error {
 	}
 	res.Wall = clock.Spent()
 	res.CPU, r.peak, _ = r.lease.used()
+	if res.Stop == stopCPU { // what was killed just now may not be counted yet
+		res.CPU = max(res.CPU, lim.CPU)
+	}
 	total, kept := r.Log.counts()
 	res.StdoutBytes, res.StderrBytes = total[stdout], total[stderr]
 	res.StdoutTruncated, res.StderrTruncated = total[stdout] > kept[stdout], total[stderr] > kept[stderr]
