@@ -222,8 +222,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		body = bytes.TrimSpace(body)
-		wrong := wrongID(body)
-		if !json.Valid(body) { // the SDK takes what begins with a message for one
+		var wrong []byte
+		if json.Valid(body) { // the SDK takes what begins with a message for one
+			wrong = wrongID(body)
+		} else {
 			wrong = complaint(jsonrpc.CodeParseError, "the body is not valid JSON", nil)
 		}
 		if wrong != nil {
