@@ -78,13 +78,23 @@ open("made.txt", "w").write("made")`})
 			t.Errorf("%+v", next)
 		}
 	})
-	// How many calls one round has is the machine's matter too.
+	// A round closes when no call came for a moment: a busy machine may need another try.
+	together := func(t *testing.T, want int, c tooledCall) (m tooled) {
+		t.Helper()
+		for range 10 {
+			if m = run(t, c); m.Together == want {
+				return m
+			}
+		}
+		t.Errorf("%d at once, want %d", m.Together, want)
+		return m
+	}
 	t.Run("Python, in parallel", func(t *testing.T) {
-		m := run(t, tooledCall{code: `
+		m := together(t, 10, tooledCall{code: `
 import asyncio
 r = await asyncio.gather(*(get_weather(city=str(i)) for i in range(10)))
 print([x["city"] for x in r] == [str(i) for i in range(10)])`})
-		if !strings.HasPrefix(m.Content, "stdout:\nTrue") || m.Together < 2 {
+		if !strings.HasPrefix(m.Content, "stdout:\nTrue") {
 			t.Errorf("%+v", m)
 		}
 	})
@@ -118,10 +128,10 @@ get_weather '{oops' || echo refused $?`})
 		}
 	})
 	t.Run("Bash, in parallel", func(t *testing.T) {
-		m := run(t, tooledCall{bash: true, slow: 100, code: `
+		m := together(t, 3, tooledCall{bash: true, slow: 100, code: `
 for i in 1 2 3; do get_weather "{\"city\":\"$i\"}" > $i.json & done; wait
 jq -r .city 1.json 2.json 3.json | tr '\n' ' '`})
-		if !strings.HasPrefix(m.Content, "stdout:\n1 2 3") || m.Together < 2 {
+		if !strings.HasPrefix(m.Content, "stdout:\n1 2 3") {
 			t.Errorf("%+v", m)
 		}
 	})
