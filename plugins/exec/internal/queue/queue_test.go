@@ -456,32 +456,38 @@ func TestKeptMemoryIsShared(t *testing.T) {
 	}
 }
 
+// keeping lets places wait that need memory, and keep it if they last, and says who runs of
+// those that did not before.
+func keeping(t *testing.T, q *queue.Queue, order chan string) (begin func(tenant, name string, need int64, lasts bool) *queue.Place, expect func(want ...string)) {
+	begin = func(tenant, name string, need int64, lasts bool) *queue.Place {
+		p := join(t, q, tenant)
+		p.Need(need)
+		if lasts {
+			p.Lasts()
+		}
+		waitInOrder(t, p, name, order)
+		return p
+	}
+	return begin, func(want ...string) {
+		t.Helper()
+		synctest.Wait()
+		var got []string
+		for len(order) > 0 {
+			got = append(got, <-order)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Fatalf("%v run, want %v", got, want)
+		}
+	}
+}
+
 // What programs keep while they wait is part of the budget, at most half of it, and in
 // nobody's way who needs none of it.
 func TestKeptMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 100, TenantMemory: 60})
 		order := make(chan string, 50)
-		begin := func(tenant, name string, need int64, lasts bool) *queue.Place {
-			p := join(t, q, tenant)
-			p.Need(need)
-			if lasts {
-				p.Lasts()
-			}
-			waitInOrder(t, p, name, order)
-			return p
-		}
-		expect := func(want ...string) {
-			t.Helper()
-			synctest.Wait()
-			var got []string
-			for len(order) > 0 {
-				got = append(got, <-order)
-			}
-			if slices.Sort(got); !slices.Equal(got, want) {
-				t.Fatalf("%v run, want %v", got, want)
-			}
-		}
+		begin, expect := keeping(t, q, order)
 		p1 := begin("a", "p1", 40, true)
 		expect("p1")
 		m1 := p1.Keep()
@@ -534,28 +540,11 @@ func TestKeptMemory(t *testing.T) {
 func TestKeptMemoryIsNobodysTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := queue.New(queue.Limits{Running: 10, Waiting: 50, TenantRunning: 5, TenantWaiting: 40, Memory: 800, TenantMemory: 100})
-		order := make(chan string, 50)
+		join, expect := keeping(t, q, make(chan string, 50))
 		var all []*queue.Place
 		begin := func(name string, need int64, lasts bool) *queue.Place {
-			p := join(t, q, "a")
-			p.Need(need)
-			if lasts {
-				p.Lasts()
-			}
-			waitInOrder(t, p, name, order)
-			all = append(all, p)
-			return p
-		}
-		expect := func(want ...string) {
-			t.Helper()
-			synctest.Wait()
-			var got []string
-			for len(order) > 0 {
-				got = append(got, <-order)
-			}
-			if slices.Sort(got); !slices.Equal(got, want) {
-				t.Fatalf("%v run, want %v", got, want)
-			}
+			all = append(all, join("a", name, need, lasts))
+			return all[len(all)-1]
 		}
 		p1 := begin("p1", 40, true)
 		expect("p1")
