@@ -2,13 +2,10 @@ package control
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -292,66 +289,6 @@ func TestGone(t *testing.T) {
 	reply, err := r.Ask(t.Context(), "n", []byte("{}"))
 	if err != nil || reply.Error == "" || !errors.Is(<-gone, io.ErrUnexpectedEOF) {
 		t.Errorf("%+v, %v", reply, err)
-	}
-}
-
-// TestSocket: the command over a socket, and what is left when the run ends.
-func TestSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hold := make(chan struct{})
-	r := newRun(t, func(ctx context.Context, c Call) (Reply, error) {
-		switch c.Name {
-		case "error":
-			return Reply{Error: "not today"}, nil
-		case "never":
-			close(hold)
-			return never(ctx, c)
-		}
-		return Reply{Result: c.Input}, nil
-	})
-	ctx, end := context.WithCancel(t.Context())
-	served := make(chan error)
-	go func() { served <- r.ServeListener(ctx, l) }()
-	for _, c := range []struct {
-		args           []string
-		code           int
-		stdout, stderr string
-	}{
-		{[]string{"echo"}, 0, "{}\n", ""},
-		{[]string{"echo", "{ \"a\" : [1, 2] }"}, 0, "{\"a\":[1,2]}\n", ""},
-		{[]string{"error"}, 1, "", "not today\n"},
-		{[]string{"echo", "{"}, 1, "", "the input of echo is not valid JSON\n"},
-		{[]string{}, 1, "", "usage: $CAISSON_CALL NAME [JSON]\n"},
-	} {
-		var stdout, stderr bytes.Buffer
-		code := DialCommand(t.Context(), path, c.args, &stdout, &stderr)
-		if code != c.code || stdout.String() != c.stdout || stderr.String() != c.stderr {
-			t.Errorf("%q: %d, %q, %q", c.args, code, stdout.String(), stderr.String())
-		}
-	}
-	var stdout, stderr bytes.Buffer
-	if code := DialCommand(t.Context(), "", []string{"x"}, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "CAISSON_CONTROL") {
-		t.Errorf("without a channel: %d, %q", code, stderr.String())
-	}
-	left := make(chan int)
-	go func() {
-		var stdout, stderr bytes.Buffer
-		left <- DialCommand(context.Background(), path, []string{"never"}, &stdout, &stderr)
-	}()
-	<-hold
-	end()
-	if err := <-served; err != nil {
-		t.Errorf("serving ended with %v", err)
-	}
-	if code := <-left; code != 1 {
-		t.Errorf("a command whose run ended: %d", code)
-	}
-	if _, err := net.Dial("unix", path); err == nil {
-		t.Error("the socket is still there")
 	}
 }
 

@@ -67,13 +67,54 @@ func (c *Conn) serveSocket(ctx context.Context, socket io.ReadWriteCloser) {
 	for {
 		n, err := socket.Read(buf)
 		if n > 0 {
-			if _, err := c.Write(buf[:n]); err != nil {
+			err := c.pass(ctx, socket, buf[:n])
+			if errors.Is(err, errHungUp) {
+				return
+			}
+			if err != nil {
 				both.Wait() // the program may still fetch what was answered
 				return
 			}
 		}
 		if err != nil {
 			return
+		}
+	}
+}
+
+// errHungUp: the program has closed the socket, or its writing half.
+var errHungUp = errors.New("control: hung up")
+
+// hangupInterval is how often a program whose frames wait for room is looked at.
+const hangupInterval = 50 * time.Millisecond
+
+// pass writes what came from the socket. While there is no room the end of the stream
+// is not read either, and programs that gave up would wait for room that only they
+// could make: so it looks for the hang-up meanwhile.
+func (c *Conn) pass(ctx context.Context, socket io.ReadWriteCloser, p []byte) error {
+	var look <-chan time.Time
+	for {
+		_, changed := c.run.Suspended()
+		n, err := c.TryWrite(p)
+		if p = p[n:]; err != nil || len(p) == 0 {
+			return err
+		}
+		if n > 0 {
+			continue
+		}
+		if look == nil {
+			ticker := time.NewTicker(hangupInterval)
+			defer ticker.Stop()
+			look = ticker.C
+		}
+		select {
+		case <-changed:
+		case <-look:
+			if hungUp(socket) {
+				return errHungUp
+			}
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
