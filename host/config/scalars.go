@@ -31,8 +31,11 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// Size is a positive number of bytes, written 4096 or "512MiB".
+// Size is a positive number of bytes, written 4096 or "512MiB", at most maxSize.
 type Size int64
+
+// maxSize leaves room for sums and multiples.
+const maxSize = 1 << 50
 
 var sizeExpr = regexp.MustCompile(`^([1-9][0-9]{0,15})(B|KiB|MiB|GiB|TiB)?$`)
 
@@ -45,8 +48,8 @@ func (z *Size) UnmarshalYAML(n ast.Node) error {
 	}
 	v, err := strconv.ParseInt(parts[1], 10, 64)
 	unit := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[parts[2]]
-	if err != nil || v > math.MaxInt64/unit {
-		return fault(n, rule)
+	if err != nil || v > maxSize/unit {
+		return fault(n, "must be at most 1024TiB")
 	}
 	*z = Size(v * unit)
 	return nil

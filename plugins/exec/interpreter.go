@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/caisson-run/caisson/internal/machine"
 	"github.com/caisson-run/caisson/plugins/exec/internal/bodies"
 	"github.com/caisson-run/caisson/plugins/exec/internal/programmatic"
+	"github.com/caisson-run/caisson/plugins/exec/internal/options"
 	"github.com/caisson-run/caisson/plugins/exec/internal/queue"
 	"github.com/caisson-run/caisson/plugins/exec/internal/quota"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -106,32 +108,32 @@ type Options struct {
 }
 
 func (o Options) complete() (Options, error) {
-	def(&o.Running, 4*runtime.GOMAXPROCS(0))
-	def(&o.Waiting, 256)
-	def(&o.TenantRunning, max(1, o.Running/2))
-	def(&o.TenantWaiting, 32)
-	def(&o.TenantShare, max(1, runtime.GOMAXPROCS(0)/2))
-	def(&o.MaxWait, time.Minute)
-	def(&o.MemoryBytes, machine.Memory())
-	def(&o.TenantMemoryBytes, o.MemoryBytes/2)
-	def(&o.RatePrincipals, 10_000)
-	def(&o.BodyBytes, 16<<20)
-	def(&o.BodyMemoryBytes, machine.Memory()/8)
-	def(&o.BodyIdle, 30*time.Second)
-	def(&o.BodyTime, 15*time.Minute)
-	def(&o.UploadBytes, 150<<20)
-	def(&o.BatchBytes, 4*o.UploadBytes)
-	def(&o.UploadFiles, 1000)
-	def(&o.QuotaFiles, 10_000)
-	def(&o.QuotaBytes, 10<<30)
-	def(&o.ChangedFiles, 100)
-	def(&o.ChangedFileBytes, 50<<20)
-	def(&o.ChangedDepth, 16)
-	def(&o.Programs, 32)
-	def(&o.TenantPrograms, 8)
-	def(&o.ProgramTTL, 10*time.Minute)
-	def(&o.KeepAlive, 3*time.Second)
-	def(&o.Stall, 30*time.Second)
+	options.Default(&o.Running, 4*runtime.GOMAXPROCS(0))
+	options.Default(&o.Waiting, 256)
+	options.Default(&o.TenantRunning, max(1, o.Running/2))
+	options.Default(&o.TenantWaiting, 32)
+	options.Default(&o.TenantShare, max(1, runtime.GOMAXPROCS(0)/2))
+	options.Default(&o.MaxWait, time.Minute)
+	options.Default(&o.MemoryBytes, machine.Memory())
+	options.Default(&o.TenantMemoryBytes, o.MemoryBytes/2)
+	options.Default(&o.RatePrincipals, 10_000)
+	options.Default(&o.BodyBytes, 16<<20)
+	options.Default(&o.BodyMemoryBytes, machine.Memory()/8)
+	options.Default(&o.BodyIdle, 30*time.Second)
+	options.Default(&o.BodyTime, 15*time.Minute)
+	options.Default(&o.UploadBytes, 150<<20)
+	options.Default(&o.BatchBytes, 4*o.UploadBytes)
+	options.Default(&o.UploadFiles, 1000)
+	options.Default(&o.QuotaFiles, 10_000)
+	options.Default(&o.QuotaBytes, 10<<30)
+	options.Default(&o.ChangedFiles, 100)
+	options.Default(&o.ChangedFileBytes, 50<<20)
+	options.Default(&o.ChangedDepth, 16)
+	options.Default(&o.Programs, 32)
+	options.Default(&o.TenantPrograms, 8)
+	options.Default(&o.ProgramTTL, 10*time.Minute)
+	options.Default(&o.KeepAlive, 3*time.Second)
+	options.Default(&o.Stall, 30*time.Second)
 	if o.Bases == nil {
 		o.Bases = []string{"", "/v1", Path}
 	}
@@ -141,8 +143,8 @@ func (o Options) complete() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if min(o.MemoryBytes, o.TenantMemoryBytes, int64(o.RatePrincipals), int64(o.TenantShare)) < 0 {
-		return o, errors.New("exec: a limit is negative")
+	if err := options.NoneNegative(o); err != nil {
+		return o, fmt.Errorf("exec: %w", err)
 	}
 	if o.Limiter == nil {
 		var err error
@@ -150,19 +152,7 @@ func (o Options) complete() (Options, error) {
 			return o, err
 		}
 	}
-	if min(o.Running, o.Waiting, o.TenantRunning, o.TenantWaiting, o.UploadFiles, o.ChangedFiles, o.ChangedDepth, o.Programs, o.TenantPrograms) < 0 ||
-		min(o.BodyBytes, o.BodyMemoryBytes, o.UploadBytes, o.BatchBytes, o.QuotaFiles, o.QuotaBytes, o.ChangedFileBytes) < 0 ||
-		min(o.MaxWait, o.BodyIdle, o.BodyTime, o.KeepAlive, o.Stall, o.ProgramTTL) < 0 {
-		return o, errors.New("exec: a limit is negative")
-	}
 	return o, nil
-}
-
-func def[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
 }
 
 // services is what the interpreter needs of a host. *host.Host implements it.

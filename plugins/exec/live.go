@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/caisson-run/caisson/plugins/exec/internal/events"
+	"github.com/caisson-run/caisson/plugins/exec/internal/options"
 	"github.com/caisson-run/caisson/plugins/exec/internal/runes"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
@@ -48,8 +49,8 @@ const defaultOutput = 1 << 20
 func newLive(ctx context.Context, limits backend.Limits, in *inputs, onStart func() error) *live {
 	l := &live{ctx: ctx, opens: in.opens, onStart: onStart}
 	l.stdout.limit, l.stderr.limit = limits.StdoutBytes, limits.StderrBytes
-	def(&l.stdout.limit, defaultOutput)
-	def(&l.stderr.limit, defaultOutput)
+	options.Default(&l.stdout.limit, defaultOutput)
+	options.Default(&l.stderr.limit, defaultOutput)
 	return l
 }
 

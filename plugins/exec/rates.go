@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/caisson-run/caisson/host"
+	"github.com/caisson-run/caisson/plugins/exec/internal/options"
 	"github.com/caisson-run/caisson/plugins/exec/internal/rate"
 )
 
@@ -96,9 +97,9 @@ func newRates(o Options) (*rates, error) {
 				errs = append(errs, fmt.Errorf("exec: %s: a member of %s is negative", set.what, class))
 				continue
 			}
-			def(&g.Requests, l.Requests)
-			def(&g.Per, l.Per)
-			def(&g.Burst, l.Burst)
+			options.Default(&g.Requests, l.Requests)
+			options.Default(&g.Per, l.Per)
+			options.Default(&g.Burst, l.Burst)
 			set.tables[class] = rate.New(rate.Limit{Requests: g.Requests, Per: g.Per, Burst: g.Burst}, o.RatePrincipals, o.Now)
 		}
 	}

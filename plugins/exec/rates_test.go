@@ -116,6 +116,8 @@ func TestRateOptions(t *testing.T) {
 		"negative": {KeyRates: map[RateClass]Rate{RateRuns: {Burst: -1}}},
 		"few":      {RatePrincipals: -1},
 		"memory":   {MemoryBytes: -1},
+		"time":     {Stall: -1},
+		"batch":    {UploadBytes: 1 << 61},
 	} {
 		if _, err := o.complete(); err == nil || !strings.HasPrefix(err.Error(), "exec: ") {
 			t.Errorf("%s: %v", name, err)

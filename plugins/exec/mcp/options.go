@@ -10,6 +10,7 @@ import (
 
 	"github.com/caisson-run/caisson/host/telemetry"
 	"github.com/caisson-run/caisson/internal/machine"
+	"github.com/caisson-run/caisson/plugins/exec/internal/options"
 )
 
 // Path is where the protocol is answered.
@@ -59,41 +60,29 @@ func (o Options) complete() (Options, error) {
 	if o.Handler == nil {
 		return o, errors.New("mcp: no handler")
 	}
-	for _, p := range []*int{&o.Sessions, &o.AllSessions, &o.TenantSessions, &o.Requests, &o.AllRequests, &o.TenantRequests, &o.OutputBytes} {
-		if *p < 0 {
-			return o, errors.New("mcp: a limit is negative")
-		}
-	}
-	if min(o.Idle, o.BodyTime, o.Stall) < 0 || min(o.BodyBytes, o.BodyMemoryBytes) < 0 {
-		return o, errors.New("mcp: a limit is negative")
+	if err := options.NoneNegative(o); err != nil {
+		return o, fmt.Errorf("mcp: %w", err)
 	}
 	for _, h := range o.Hosts {
 		if h == "" || strings.ContainsAny(h, "/:@ ") && net.ParseIP(h) == nil {
 			return o, fmt.Errorf("mcp: host %q: must be a name or address without scheme and port", h)
 		}
 	}
-	def(&o.Base, "/v1/exec")
-	def(&o.Sessions, 16)
-	def(&o.AllSessions, 1000)
-	def(&o.TenantSessions, max(1, o.AllSessions/2))
-	def(&o.Idle, 30*time.Minute)
-	def(&o.Requests, 16)
-	def(&o.AllRequests, 256)
-	def(&o.TenantRequests, max(1, o.AllRequests/2))
-	def(&o.BodyBytes, 16<<20)
-	def(&o.BodyTime, time.Minute)
-	def(&o.BodyMemoryBytes, machine.Memory()/8)
-	def(&o.Stall, 30*time.Second)
-	def(&o.OutputBytes, defaultOutput)
-	def(&o.Version, "dev")
+	options.Default(&o.Base, "/v1/exec")
+	options.Default(&o.Sessions, 16)
+	options.Default(&o.AllSessions, 1000)
+	options.Default(&o.TenantSessions, max(1, o.AllSessions/2))
+	options.Default(&o.Idle, 30*time.Minute)
+	options.Default(&o.Requests, 16)
+	options.Default(&o.AllRequests, 256)
+	options.Default(&o.TenantRequests, max(1, o.AllRequests/2))
+	options.Default(&o.BodyBytes, 16<<20)
+	options.Default(&o.BodyTime, time.Minute)
+	options.Default(&o.BodyMemoryBytes, machine.Memory()/8)
+	options.Default(&o.Stall, 30*time.Second)
+	options.Default(&o.OutputBytes, defaultOutput)
+	options.Default(&o.Version, "dev")
 	return o, nil
 }
 
 const defaultOutput = 64 << 10
-
-func def[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
-}
