@@ -58,6 +58,7 @@ var layout = []floor{
 
 	// Servers of tests.
 	{path: "internal/enginetest"},
+	{path: "internal/porttest"},
 	{path: "internal/redistest"},
 
 	{path: "internal/floors"},

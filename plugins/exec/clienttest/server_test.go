@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caisson-run/caisson/internal/porttest"
 	"github.com/caisson-run/caisson/plugins/internal/remotetest"
 )
 
@@ -65,7 +65,7 @@ func startServer(t *testing.T, args ...string) server {
 			t.Fatal(err)
 		}
 	}
-	addr := freeAddress(t)
+	addr := porttest.Free(t)
 	s.url = "http://" + addr
 
 	cmd := exec.Command(binary, append([]string{"serve", "--addr", addr, "--data", s.data}, args...)...)
@@ -127,15 +127,4 @@ func healthy(ctx context.Context, url string) error {
 		err = fmt.Errorf("health is %s", response.Status)
 	}
 	return errors.Join(err, response.Body.Close())
-}
-
-// freeAddress finds a port that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

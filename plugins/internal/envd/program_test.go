@@ -258,10 +258,10 @@ func TestLostBeforeStart(t *testing.T) {
 func TestQuietProgram(t *testing.T) {
 	s := newStand(t, options{
 		machine: envdfake.Options{KeepAlive: 100 * time.Millisecond},
-		change:  func(o *envd.Options) { o.Silence = time.Second },
+		change:  func(o *envd.Options) { o.Silence = 3 * time.Second },
 	})
 	ref := s.sandbox()
-	if res := s.exec(backend.ExecRequest{Ref: ref, Argv: []string{"sleep", "2"}}); res.ExitCode != 0 || res.Wall < 2*time.Second {
+	if res := s.exec(backend.ExecRequest{Ref: ref, Argv: []string{"sleep", "5"}}); res.ExitCode != 0 || res.Wall < 5*time.Second {
 		t.Errorf("%+v", res)
 	}
 }

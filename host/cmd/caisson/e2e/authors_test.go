@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/caisson-run/caisson/internal/porttest"
 )
 
 // TestAuthorsTutorial does what docs/plugin-authors.md says, line by line, as a new
@@ -41,7 +43,7 @@ func TestAuthorsTutorial(t *testing.T) {
 	if err := os.Symlink(binary, filepath.Join(bin, "caisson")); err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddress(t)
+	addr := porttest.Free(t)
 
 	// Files and commands, in the order of the document.
 	script := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n"

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caisson-run/caisson/internal/porttest"
 )
 
 // patience bounds every wait of these tests; no test depends on its length. It
@@ -156,24 +157,10 @@ type server struct {
 // testKey is the service key of servers that are not in development.
 const testKey = "a-key-of-the-test"
 
-// freeAddress is one at which nobody listened a moment ago.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
-
 // serve starts a server and waits until it listens, not until it is ready.
 func (p place) serve(t testing.TB, args ...string) *server {
 	t.Helper()
-	addr := freeAddress(t)
+	addr := porttest.Free(t)
 	s := &server{place: p, url: "http://" + addr, key: testKey, exited: make(chan struct{})}
 	s.client = &http.Client{Transport: &http.Transport{}}
 	if !slices.Contains(args, "--plugins") {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/caisson-run/caisson/internal/porttest"
 )
 
 // What operators scrape tells of runs, requests and plugins and of no caller, and
@@ -16,7 +18,7 @@ func TestMetricsAreForOperators(t *testing.T) {
 	t.Parallel()
 	const credential = "an operator's credential"
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey, "ADMIN_CREDENTIAL="+credential)
-	admin := freeAddress(t)
+	admin := porttest.Free(t)
 	s := p.serve(t, "--config", p.config(t, "admin:\n  listen: "+admin+"\n  credential: {env: ADMIN_CREDENTIAL}\n")).ready(t)
 	ran := s.python(t, "open('marker-in-a-name.txt','w').write('x'); print('marker-in-code')")
 

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/caisson-run/caisson/internal/porttest"
 )
 
 // A configuration that changes while requests come: by command, by SIGHUP, and
 // through the address for operators.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	admin := freeAddress(t)
+	admin := porttest.Free(t)
 	const credential = "an operator's credential"
 	p := newPlace(t, "CODE_EXEC_FEE_CENTS=0", "CODE_EXEC_API_KEY="+testKey, "ADMIN_CREDENTIAL="+credential)
 	base := "admin:\n  listen: " + admin + "\n  credential: {env: ADMIN_CREDENTIAL}\n"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caisson-run/caisson/internal/porttest"
 )
 
 // TestEmbed builds the example and uses it as its users would.
@@ -41,7 +42,7 @@ func TestEmbed(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	const key = "a key of the test"
-	addr := freeAddress(t)
+	addr := porttest.Free(t)
 	cmd := exec.Command(program)
 	data := t.TempDir()
 	if cache := os.Getenv("CAISSON_TEST_CACHE"); cache != "" { // of all tests
@@ -101,14 +102,4 @@ func TestEmbed(t *testing.T) {
 	if status, body := post("wrong"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong key was answered %d %v", status, body)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

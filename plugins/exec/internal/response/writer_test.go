@@ -82,12 +82,12 @@ func TestSilentAnswer(t *testing.T) {
 				if err = errors.Join(err, http.NewResponseController(w).Flush()); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(200 * time.Millisecond)
+				time.Sleep(time.Second)
 			}
 			if !w.Began() || w.Status() != 200 || w.Bytes() != 18 || w.Err() != nil {
 				t.Errorf("%d, %d bytes, %v", w.Status(), w.Bytes(), w.Err())
 			}
-		}, 50*time.Millisecond)
+		}, 500*time.Millisecond)
 		if b, err := io.ReadAll(res.Body); err != nil || string(b) != "piece piece piece " {
 			t.Errorf("HTTP/2 %v: %q, %v", http2, b, err)
 		}
