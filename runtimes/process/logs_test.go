@@ -155,3 +155,45 @@ func FuzzLogLine(f *testing.F) {
 		}
 	})
 }
+
+func TestNoiseBeforeTheHandshake(t *testing.T) {
+	p, logs := begin(t, "noise")
+	if _, err := p.Backend().Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Stop(t.Context())
+	if !strings.Contains(logs.String(), "[stdout] initialising some library") {
+		t.Errorf("log:\n%s", logs)
+	}
+}
+
+func TestPrintsGoToTheLog(t *testing.T) {
+	p, logs := begin(t, "serve:print")
+	_ = p.Stop(t.Context())
+	for _, want := range []string{
+		"[INFO]  test: [stdout] stray words", "[WARN]  test: [WARN] plain words", "stray child", "| from a child",
+	} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("log lacks %q:\n%s", want, logs)
+		}
+	}
+}
+
+func TestLogFloodIsBounded(t *testing.T) {
+	p, logs := begin(t, "serve:")
+	if _, err := execute(t, p, "flood"); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Stop(t.Context())
+	lines := strings.Count(logs.String(), "flood: ")
+	if p.Dropped() == 0 || lines > 100_000/4 {
+		t.Errorf("%d lines logged, %d dropped", lines, p.Dropped())
+	}
+	if !strings.Contains(logs.String(), "lines were dropped") {
+		t.Error("the log does not say that lines were dropped")
+	}
+	_, kept, _ := p.Exit()
+	if len(kept) != keptLines || !strings.Contains(strings.Join(kept, "\n"), `"line":99999`) {
+		t.Errorf("%d lines kept, the last is %q", len(kept), kept[len(kept)-1])
+	}
+}
