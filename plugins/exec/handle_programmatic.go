@@ -240,6 +240,9 @@ func (d *door) room(ctx context.Context, place *queue.Place, cont *programmatic.
 	wait, cancel := context.WithTimeout(ctx, d.o.MaxWait)
 	defer cancel()
 	place.Resumes()
+	if cont.Program.Elsewhere() {
+		place.Elsewhere()
+	}
 	err := place.Wait(wait)
 	if err != nil && ctx.Err() == nil {
 		err = rateLimited("no room to run within "+d.o.MaxWait.String(), defaultRetry, err)

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,5 +194,36 @@ func TestProgramsOfAnotherNode(t *testing.T) {
 	owner.server.Close()
 	if a := other.goOn(alice, s.ContinuationToken, ok(s.ToolCalls[0].ID, 1)); a.status != http.StatusServiceUnavailable {
 		t.Errorf("a node that is down: %d %s", a.status, a.body)
+	}
+}
+
+// What a program at a provider computes is computed there: it goes on although its
+// tenant has its share of this machine.
+func TestProgramsElsewhereGoOn(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Running, o.TenantRunning, o.TenantShare, o.MaxWait = 8, 4, 1, 300*time.Millisecond
+	})
+	r.exec(mallory, "true") // another tenant is about
+	here := shellsInfo.Capabilities
+	defer func() { shellsInfo.Capabilities = here }()
+	shellsInfo.Capabilities = append(slices.Clone(here), backend.CapShared)
+	s := r.suspended(alice, `one '{"city":"a"}'`, "one")
+	shellsInfo.Capabilities = here
+	release, busy, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(release)
+		<-done
+	}()
+	r.shells.onRun = func(ctx context.Context, _ backend.RunSpec, rio backend.RunIO) (backend.RunResult, error, bool) {
+		close(busy)
+		<-release
+		_ = rio.Started()
+		return backend.RunResult{Stop: backend.StopExit}, nil, true
+	}
+	go func() { defer close(done); r.exec(bob, "x") }()
+	<-busy
+	r.shells.onRun = nil
+	if end := into[said](t, r.goOn(alice, s.ContinuationToken, ok(s.ToolCalls[0].ID, 1)), 200); end.Stdout != "1\n" {
+		t.Errorf("%+v", end)
 	}
 }

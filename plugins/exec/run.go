@@ -126,7 +126,11 @@ func (i *Interpreter) attempt(ctx context.Context, c *call) (result *CodeResult,
 		return nil, err
 	}
 	c.language = o.language
-	if target.Info.Has(backend.CapShared) { // a provider has machines of its own
+	elsewhere := target.Info.Has(backend.CapShared) // a provider has machines of its own
+	if c.program != nil {
+		c.program.SetElsewhere(elsewhere)
+	}
+	if elsewhere {
 		c.place.Elsewhere()
 	} else {
 		c.place.Need(o.spec.Limits.MemoryBytes)

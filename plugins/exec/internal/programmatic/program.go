@@ -22,7 +22,8 @@ type Program[R any] struct {
 	timer  *time.Timer
 	budget time.Duration
 
-	session string
+	session   string
+	elsewhere bool
 	calls   []*call // all there ever were
 	open    []*call // without an answer, issued ones first
 	rounds  int
@@ -166,6 +167,20 @@ func (p *Program[R]) Session() string {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	return p.session
+}
+
+// SetElsewhere notes whether the program runs on other machines.
+func (p *Program[R]) SetElsewhere(elsewhere bool) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.elsewhere = elsewhere
+}
+
+// Elsewhere returns what SetElsewhere noted.
+func (p *Program[R]) Elsewhere() bool {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	return p.elsewhere
 }
 
 // Stop ends the program: its caller has gone away.

@@ -282,8 +282,6 @@ func (q *Queue) next() (best int, place *Place) {
 		case p == nil:
 		// Its own tenant's runs are in the way.
 		case t.running >= q.limits.TenantRunning:
-		case !p.elsewhere && t.here >= q.most(t):
-			q.lookAgain()
 		case !q.share(t, p):
 		case !q.room(p):
 			if p.passed >= patience {
@@ -303,10 +301,16 @@ func (q *Queue) next() (best int, place *Place) {
 }
 
 // first is who of a tenant comes next. Whoever needs memory that programs keep which wait
-// for their callers may wait long, which is not the concern of those behind.
+// for their callers may wait long, which is not the concern of those behind; nor is the
+// tenant's share of this machine that of its runs elsewhere.
 func (q *Queue) first(t *tenant) *Place {
+	full := t.here >= q.most(t)
 	for _, p := range t.waiting {
-		if q.comes(t, p) {
+		switch {
+		case !q.comes(t, p):
+		case full && !p.elsewhere:
+			q.lookAgain()
+		default:
 			return p
 		}
 	}

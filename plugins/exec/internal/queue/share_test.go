@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,21 +80,31 @@ func TestSharesAreOfThisMachine(t *testing.T) {
 		order := make(chan string, 100)
 		join(t, q, "quiet").Leave()
 		var flood []*queue.Place
-		for i := range 20 {
+		run := func(name string, elsewhere bool) {
 			p := join(t, q, "flood")
-			if i%2 == 0 || i > 10 {
+			if elsewhere {
 				p.Elsewhere()
 			}
 			flood = append(flood, p)
-			waitInOrder(t, p, "flood", order)
+			waitInOrder(t, p, name, order)
 		}
-		if got := q.Stats().Running; got != 3 { // the fourth in line would be its second here
-			t.Errorf("%d run, want 3", got)
+		run("elsewhere", true)
+		run("here", false)
+		run("here again", false)
+		run("elsewhere again", true) // which the one before does not keep waiting
+		run("elsewhere once more", true)
+		if got := q.Stats(); got.Running != 4 || got.Waiting != 1 {
+			t.Errorf("%+v, want all four places taken", got)
 		}
 		flood[1].Leave() // the one here
 		synctest.Wait()
-		if got := q.Stats().Running; got != 4 {
-			t.Errorf("%d run, want all four places taken", got)
+		close(order)
+		var got []string
+		for name := range order {
+			got = append(got, name)
+		}
+		if want := []string{"elsewhere", "here", "elsewhere again", "elsewhere once more", "here again"}; !slices.Equal(got, want) {
+			t.Errorf("they ran in the order %q, want %q", got, want)
 		}
 		for _, p := range flood {
 			p.Leave()
