@@ -50,8 +50,8 @@ type Harness struct {
 	// Patience is how long something that takes a moment may take. It bounds
 	// waiting, nothing is measured by it. Default 30 s.
 	Patience time.Duration
-	// ShortRun is a wall limit within which the probe surely starts and prints
-	// something, and for which tests can wait. Default 2 s.
+	// ShortRun is a wall limit within which the probe starts and does something, and for
+	// which tests can wait; where a machine is busy they try longer ones. Default 2 s.
 	ShortRun time.Duration
 }
 

@@ -14,20 +14,29 @@ import (
 // controlClock: the clock stands still while a call is open, and starts anew.
 func (k *kit) controlClock(t *testing.T) {
 	spec := k.callSpec(k.sandbox(t), "out", "begun", "err", "so far", "write", "partial.txt", "x", "call", "slow", "{}", "spin")
-	wall := max(k.ShortRun, 2*time.Second) // a command may be a program that has to start
-	spec.Limits.Wall = wall
-	held := wall * 3 / 2
-	began := time.Now()
-	o := k.do(t, spec, &recorder{onCall: func(ctx context.Context, c backend.ControlCall) (backend.ControlReply, error) {
-		select {
-		case <-time.After(held):
-			return echo(ctx, c)
-		case <-ctx.Done():
-			t.Error("the run ended while a call was open")
-			return backend.ControlReply{}, ctx.Err()
-		}
-	}})
-	took := time.Since(began)
+	var (
+		o                outcome
+		wall, held, took time.Duration
+	)
+	k.shortly(func(limit time.Duration) bool {
+		wall = max(limit, 2*time.Second) // a command may be a program that has to start
+		spec.Limits.Wall = wall
+		held = wall * 3 / 2
+		var called atomic.Bool
+		began := time.Now()
+		o = k.do(t, spec, &recorder{onCall: func(ctx context.Context, c backend.ControlCall) (backend.ControlReply, error) {
+			called.Store(true)
+			select {
+			case <-time.After(held):
+				return echo(ctx, c)
+			case <-ctx.Done():
+				t.Error("the run ended while a call was open")
+				return backend.ControlReply{}, ctx.Err()
+			}
+		}})
+		took = time.Since(began)
+		return called.Load()
+	})
 	if o.stdout != "begun{}\n" {
 		t.Errorf("stdout %q", o.stdout)
 	}
@@ -44,11 +53,17 @@ func (k *kit) controlClock(t *testing.T) {
 // controlBeside: nobody computes for nothing beside an open call.
 func (k *kit) controlBeside(t *testing.T) {
 	spec := k.callSpec(k.sandbox(t), "out", "begun", "open", "never", "spin")
-	spec.Limits.Wall, spec.Limits.CPUs = k.ShortRun, 1
-	o := k.do(t, spec, &recorder{onCall: func(ctx context.Context, _ backend.ControlCall) (backend.ControlReply, error) {
-		<-ctx.Done()
-		return backend.ControlReply{}, ctx.Err()
-	}})
+	var o outcome
+	k.shortly(func(limit time.Duration) bool {
+		spec.Limits.Wall, spec.Limits.CPUs = limit, 1
+		var called atomic.Bool
+		o = k.do(t, spec, &recorder{onCall: func(ctx context.Context, _ backend.ControlCall) (backend.ControlReply, error) {
+			called.Store(true)
+			<-ctx.Done()
+			return backend.ControlReply{}, ctx.Err()
+		}})
+		return called.Load()
+	})
 	if o.Stop != backend.StopCPU || o.ExitCode != -1 || o.Message == "" || o.stdout != "begun" {
 		t.Errorf("stop %q, status %d, message %q, stdout %q", o.Stop, o.ExitCode, o.Message, o.stdout)
 	}

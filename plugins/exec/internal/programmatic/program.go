@@ -24,12 +24,12 @@ type Program[R any] struct {
 
 	session   string
 	elsewhere bool
-	calls   []*call // all there ever were
-	open    []*call // without an answer, issued ones first
-	rounds  int
-	issued  int // calls
-	closing closing
-	pause   time.Duration // without a call, which closes a round
+	calls     []*call // all there ever were
+	open      []*call // without an answer, issued ones first
+	rounds    int
+	issued    int // calls
+	closing   closing
+	pause     time.Duration // without a call, which closes a round
 
 	token   string            // of the round that waits for its continuation
 	spent   map[string]digest // earlier tokens, with what continued them
