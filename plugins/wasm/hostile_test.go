@@ -295,7 +295,7 @@ while True:
 		default:
 		}
 	}
-	if r.Stop != backend.StopTimeout || r.CollectFailed || r.Usage.Wall > 4*time.Second {
+	if r.Stop != backend.StopTimeout || r.CollectFailed || r.Usage.Wall > 20*time.Second {
 		t.Errorf("after %d rounds of calls: %s after %v, collection failed %v", calls, r.Stop, r.Usage.Wall, r.CollectFailed)
 	}
 	if out, r := run(t, b, ref, "import os; print(os.getcwd())", time.Minute); out != "/mnt/data\n" || r.Stop != backend.StopExit {
