@@ -2,6 +2,7 @@ package exec
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -131,4 +132,23 @@ func TestNodesThatCannotBeAsked(t *testing.T) {
 	if n := len(other.shells.live()); n != 0 {
 		t.Errorf("%d sandboxes were made in place of one elsewhere", n)
 	}
+}
+
+// A replica that dies in the middle of its answer takes nobody with it.
+func TestCancellationThatBreaksOff(t *testing.T) {
+	r := newRig(t)
+	dying := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.WriteHeader(http.StatusAccepted)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer dying.Close()
+	p, err := peer.New(peer.Options{Node: "a", Peers: map[string]string{"b": dying.URL}, Keys: r.keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r.node, r.peers = "a", p
+	into[obj](t, r.post(alice, programPath+"/cancel", obj{"request_id": "x"}), http.StatusAccepted)
 }

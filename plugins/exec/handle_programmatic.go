@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caisson-run/caisson/host"
@@ -41,7 +42,7 @@ func (d *door) programmatic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	mine := &borrowed{Place: place, share: d.bodies.Open(p.Org)}
+	mine := newBorrowed(place, d.bodies.Open(p.Org))
 	defer mine.end()
 	body, whole, err := d.programBody(w, r, programOwner(p), mine.share)
 	if away, ok := errors.AsType[*awayError](err); ok {
@@ -60,13 +61,20 @@ func (d *door) programmatic(w http.ResponseWriter, r *http.Request) error {
 	return d.beginProgram(w, r, p, mine, body, whole)
 }
 
-// borrowed is a place, and the memory of a body, until somebody else has it.
+// borrowed is a request's place and the memory of its body. A program may have both, too.
 type borrowed struct {
 	*queue.Place
-	gone bool
+	holders atomic.Int32
+	gone    bool // from the request
 
 	share *bodies.Body
-	kept  bool
+	kept  bool // the program closes it
+}
+
+func newBorrowed(place *queue.Place, share *bodies.Body) *borrowed {
+	b := &borrowed{Place: place, share: share}
+	b.holders.Store(1)
+	return b
 }
 
 func (b *borrowed) end() {
@@ -79,14 +87,30 @@ func (b *borrowed) end() {
 func (b *borrowed) giveBack() {
 	if !b.gone {
 		b.gone = true
-		b.Leave()
+		b.drop()
 	}
 }
 
-// hand gives the place to a program.
-func (b *borrowed) hand() *queue.Place {
-	b.gone = true
-	return b.Place
+func (b *borrowed) drop() {
+	if b.holders.Add(-1) == 0 {
+		b.Place.Leave()
+	}
+}
+
+// hand lets a program have the place, too: it runs until the program does not, and is
+// taken until the request has been answered as well. An answer takes memory until it has
+// been read.
+func (b *borrowed) hand() programmatic.Slot {
+	b.holders.Add(1)
+	return handed{b}
+}
+
+// handed is the place as a program has it.
+type handed struct{ b *borrowed }
+
+func (h handed) Leave() {
+	h.b.Done()
+	h.b.drop()
 }
 
 // programBody reads a body. The beginning of what another node has to be given is kept; a
@@ -160,8 +184,7 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	for _, t := range in.tools {
 		tools = append(tools, t.Name)
 	}
-	slot := place.hand()
-	prog, err := d.programs.Begin(programOwner(p), requestName(r), tools, slot)
+	prog, err := d.programs.Begin(programOwner(p), requestName(r), tools, place.hand())
 	if err != nil {
 		return programRefusal(err)
 	}
@@ -171,7 +194,7 @@ func (d *door) beginProgram(w http.ResponseWriter, r *http.Request, p host.Princ
 	alive := make(chan struct{})
 	tooled := &program{Program: prog, source: source, calls: len(tools) > 0}
 	c := &call{
-		in: &in.CodeRun, place: slot, principal: p, billing: d.billing, cents: d.o.Fee(), log: d.log,
+		in: &in.CodeRun, place: place.Place, principal: p, billing: d.billing, cents: d.o.Fee(), log: d.log,
 		admitted: sync.OnceFunc(func() { close(alive) }),
 		program:  tooled, watch: tooled,
 	}
@@ -244,6 +267,9 @@ func (d *door) room(ctx context.Context, place *queue.Place, cont *programmatic.
 		place.Elsewhere()
 	}
 	err := place.Wait(wait)
+	if err != nil {
+		place.Done()
+	}
 	if err != nil && ctx.Err() == nil {
 		err = rateLimited("no room to run within "+d.o.MaxWait.String(), defaultRetry, err)
 	}
@@ -358,6 +384,12 @@ func (d *door) tellOthers(r *http.Request, body []byte) {
 	var all sync.WaitGroup
 	for _, node := range d.host.Peers().Others(r) {
 		all.Go(func() {
+			// A proxy whose other side breaks off ends its handler, which is not this one.
+			defer func() {
+				if v := recover(); v != nil && v != http.ErrAbortHandler {
+					d.log.Error("panic in a cancellation", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				}
+			}()
 			q := r.Clone(ctx)
 			q.Body, q.ContentLength = http.NoBody, int64(len(body))
 			node.Forward(&nowhere{h: make(http.Header)}, q, bytes.NewReader(body), func(err error) {

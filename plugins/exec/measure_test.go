@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -201,17 +202,7 @@ func TestSlowReader(t *testing.T) {
 		o.Stall, o.Running, o.TenantRunning, o.KeepAlive = 300*time.Millisecond, 1, 1, time.Hour
 	})
 	r.limits.StdoutBytes = 64 << 20
-	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
-	body := `{"lang":"bash","code":"head -c 33554432 /dev/zero | tr '\\0' x"}`
-	if _, err := io.WriteString(c, "POST /exec HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: "+
-		strconv.Itoa(len(body))+"\r\n\r\n"+body); err != nil {
-		t.Fatal(err)
-	}
+	defer r.unread("/exec", obj{"lang": "bash", "code": "head -c 33554432 /dev/zero | tr '\\0' x"}).Close()
 	// Its run is over and its answer is not: another may run, but the place is taken.
 	waitFor(t, func() bool {
 		s := r.queue.Stats()
@@ -222,6 +213,41 @@ func TestSlowReader(t *testing.T) {
 	r.server.Close() // waits for the handler and its line
 	if log := r.log.String(); !strings.Contains(log, "status=499") || !strings.Contains(log, "timeout") {
 		t.Errorf("log:\n%s", log)
+	}
+}
+
+// unread posts a body and never reads the answer.
+func (r *rig) unread(path string, body obj) net.Conn {
+	r.t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := r.raw("POST " + path + " HTTP/1.1\r\nHost: x\r\nX-API-Key: alice\r\nContent-Length: " + strconv.Itoa(len(b)) + "\r\n\r\n" + string(b))
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	return c
+}
+
+// So it is with programs: with what a program ended in, and with what it asks for.
+func TestSlowReadersOfPrograms(t *testing.T) {
+	for name, code := range map[string]string{
+		"end":   `head -c 33554432 /dev/zero | tr '\0' x`,
+		"round": `big=$(head -c 120000 /dev/zero | tr '\0' x); for i in $(seq 80); do one "{\"city\":\"$big\"}" & done; wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) {
+				o.Stall, o.Running, o.TenantRunning, o.KeepAlive = time.Second, 1, 1, time.Hour
+			})
+			r.limits.StdoutBytes = 64 << 20
+			defer r.unread(programPath, obj{"lang": "bash", "code": code, "tools": defs("one")}).Close()
+			waitFor(t, func() bool {
+				s := r.queue.Stats()
+				all, waiting := r.programs.Live()
+				return s.Places == 1 && s.Running == 0 && all == waiting && len(r.usage()) == 1
+			})
+			r.exec(mallory, "true")
+			waitFor(t, func() bool { return r.queue.Stats().Places == 0 })
+		})
 	}
 }
 

@@ -95,6 +95,10 @@ func (i *Interpreter) run(ctx context.Context, c *call) (res *CodeResult, err er
 		res, err := i.attempt(ctx, c)
 		switch {
 		case errors.Is(err, errVanished):
+			// Others may have the turn of the session that comes next, and wait for a place.
+			c.memory.Release()
+			c.memory = nil
+			c.place.Again()
 			continue
 		case err != nil && i.life.Err() != nil:
 			return nil, asRefusal(queue.ErrClosed)

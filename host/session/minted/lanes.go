@@ -58,7 +58,12 @@ func (s *Sessions) tryHold(id string) (release func(), ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	<-l.turn // free: this is the lane's only member
+	select {
+	case <-l.turn:
+	default: // somebody came meanwhile
+		s.lanes.leave(id, l)
+		return nil, false
+	}
 	return func() {
 		l.turn <- struct{}{}
 		s.lanes.leave(id, l)

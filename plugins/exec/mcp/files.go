@@ -70,7 +70,8 @@ func (t *tools) listFiles(ctx context.Context, c *client.Client, _ *sdk.CallTool
 		return nil, listOutput{}, err
 	}
 	out := listOutput{Files: []file{}, Total: len(list)}
-	for _, f := range list[min(in.Skip, len(list)):min(in.Skip+maxListed, len(list))] {
+	list = list[min(in.Skip, len(list)):]
+	for _, f := range list[:min(maxListed, len(list))] {
 		out.Files = append(out.Files, file{ID: f.ID, Name: f.Name, Size: f.Size, Type: f.ContentType})
 	}
 	return nil, out, nil

@@ -27,7 +27,7 @@ type call struct {
 	Call   // its ID is empty until it is issued
 	number int
 	issued bool
-	// answer takes the one reply; given tells what it was.
+	// answer takes the one reply, while the call is open; given tells what it was.
 	answer   chan backend.ControlReply
 	answered bool
 	given    digest
@@ -138,11 +138,12 @@ func (p *Program[R]) latest(t time.Time) time.Time {
 	return t
 }
 
-// withdraw takes a call back that nobody waits for any more.
+// withdraw takes a call back that nobody waits for any more. What is kept of it is small.
 func (p *Program[R]) withdraw(c *call) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	p.open = slices.DeleteFunc(p.open, func(o *call) bool { return o == c })
+	c.Input, c.answer = nil, nil
 }
 
 // closeRound suspends the program and hands its open calls out, once none came for a

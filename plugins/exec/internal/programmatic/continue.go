@@ -245,8 +245,10 @@ func (c *Continuation[R]) Resume(slot Slot) {
 	p.arm(p.budget, ErrOverrun)
 	for _, d := range c.deliver {
 		d.c.answered, d.c.given, d.c.Input = true, d.given, nil
-		d.c.answer <- d.reply
-		p.open = slices.DeleteFunc(p.open, func(o *call) bool { return o == d.c })
+		if i := slices.Index(p.open, d.c); i >= 0 { // nobody waits for one that was withdrawn
+			p.open = slices.Delete(p.open, i, i+1)
+			d.c.answer <- d.reply
+		}
 	}
 	if len(p.open) > 0 {
 		p.gather() // those that came meanwhile, and those that nobody answered

@@ -249,6 +249,9 @@ func (p *Program[R]) end(outcome R) {
 		p.slot = nil
 	}
 	p.state, p.outcome, p.open = over, outcome, nil
+	for _, c := range p.calls {
+		c.Input = nil // a last continuation may still name them
+	}
 	p.closing.disarm()
 	if !waits && p.stopped == nil {
 		p.unread = true // the ttl goes on, or a continuation will be told

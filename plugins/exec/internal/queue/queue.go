@@ -185,16 +185,43 @@ func (p *Place) Wait(ctx context.Context) error {
 	}
 }
 
-// Done says that the run is over: another may begin. The place stays taken until
-// Leave, as what is left to do holds memory too: an answer that its reader takes
-// slowly. In any other state it does nothing.
+// Done says that the run is over, or has given up waiting: another may begin. The place
+// stays taken until Leave, as what is left to do holds memory too: an answer that its
+// reader takes slowly. Before Wait it does nothing.
 func (p *Place) Done() {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	switch p.state {
+	case running:
+		p.stop()
+	case waiting:
+		p.withdraw()
+	default:
+		return
+	}
+	p.state = done
+	p.q.dispatch()
+}
+
+// Again says that the run of a place did not come about: it may wait for another, and
+// takes nobody's turn until then.
+func (p *Place) Again() {
 	p.q.mu.Lock()
 	defer p.q.mu.Unlock()
 	if p.state == running {
 		p.stop()
-		p.state = done
+		p.state, p.need, p.lasts, p.elsewhere = joined, 0, false, false
+		p.granted = make(chan struct{})
 		p.q.dispatch()
+	}
+}
+
+// withdraw takes a place that waits out of the line.
+func (p *Place) withdraw() {
+	t := p.t
+	t.waiting = slices.DeleteFunc(t.waiting, func(o *Place) bool { return o == p })
+	if len(t.waiting) == 0 {
+		p.q.turns = slices.DeleteFunc(p.q.turns, func(o *tenant) bool { return o == t })
 	}
 }
 
@@ -225,10 +252,7 @@ func (p *Place) Leave() {
 	case left:
 		return
 	case waiting:
-		t.waiting = slices.DeleteFunc(t.waiting, func(o *Place) bool { return o == p })
-		if len(t.waiting) == 0 {
-			q.turns = slices.DeleteFunc(q.turns, func(o *tenant) bool { return o == t })
-		}
+		p.withdraw()
 	case running:
 		p.stop()
 	}

@@ -170,6 +170,66 @@ func TestLeaveWhileWaiting(t *testing.T) {
 	}
 }
 
+// Whoever gave up waiting takes nobody's turn, though its place may be taken still.
+func TestDoneWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 1, Waiting: 2, TenantRunning: 1, TenantWaiting: 2})
+		order := make(chan string, 2)
+		one, two, three := join(t, q, "a"), join(t, q, "a"), join(t, q, "a")
+		waitInOrder(t, one, "one", order)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := two.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		two.Done()
+		waitInOrder(t, three, "three", order)
+		one.Done()
+		synctest.Wait()
+		if s := q.Stats(); s.Running != 1 || s.Waiting != 0 || s.Places != 3 || len(order) != 2 {
+			t.Errorf("%+v", s)
+		}
+		for _, p := range []*queue.Place{one, two, three} {
+			p.Leave()
+		}
+		if s := q.Stats(); s != (queue.Stats{}) {
+			t.Errorf("at the end %+v", s)
+		}
+	})
+}
+
+// A run that did not come about lets others run before it tries again, with other needs.
+func TestAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New(queue.Limits{Running: 1, Waiting: 2, TenantRunning: 1, TenantWaiting: 2, Memory: 10})
+		order := make(chan string, 3)
+		one, two := join(t, q, "a"), join(t, q, "a")
+		one.Again() // nothing to take back yet
+		one.Need(3)
+		one.Lasts()
+		waitInOrder(t, one, "one", order)
+		waitInOrder(t, two, "two", order)
+		kept := one.Keep()
+		kept.Release()
+		one.Again()
+		synctest.Wait()
+		one.Need(7)
+		waitInOrder(t, one, "one again", order)
+		if s := q.Stats(); s.Running != 1 || s.Waiting != 1 || s.Memory != 0 || len(order) != 2 {
+			t.Errorf("%+v, %d ran", s, len(order))
+		}
+		two.Leave()
+		synctest.Wait()
+		if s := q.Stats(); s.Running != 1 || s.Waiting != 0 || s.Memory != 7 || len(order) != 3 {
+			t.Errorf("%+v, %d ran", s, len(order))
+		}
+		one.Leave()
+		if s := q.Stats(); s != (queue.Stats{}) {
+			t.Errorf("at the end %+v", s)
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	q := queue.New(queue.Limits{Running: 1, Waiting: 1, TenantRunning: 1, TenantWaiting: 1})
 	p := join(t, q, "a")
