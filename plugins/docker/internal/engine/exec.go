@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,11 +99,14 @@ func (e *Engine) Exec(ctx context.Context, cmd Command, out Streams) (int, error
 	return e.exitOf(ctx, id, over.Load())
 }
 
-// After a command has ended its output may still be on its way: reading stops when
-// nothing came for quietTime, and after drainTime whatever comes.
+// After a command has ended its output may still be on its way, from pipes and sockets
+// that hold less than drainBytes: reading stops when nothing came for quietTime, when it
+// has waited for drainTime in all, and after drainBytes. The time of whoever takes the
+// output does not count.
 const (
-	quietTime = 150 * time.Millisecond
-	drainTime = 2 * time.Second
+	quietTime  = time.Second
+	drainTime  = 3 * time.Second
+	drainBytes = 8 << 20
 )
 
 // attach starts a command and returns its streams.
@@ -222,17 +226,30 @@ type Stream struct {
 	closer func() error
 	once   sync.Once
 
-	mu    sync.Mutex
-	until time.Time // when reading stops, once the command has ended
+	mu       sync.Mutex
+	draining bool
+	wait     time.Duration // what may still be waited for, once draining
+	left     int           // bytes that may still be read then
 }
 
 // Read reads what the command wrote, in the engine's frames if it has no terminal.
 func (s *Stream) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	if s.draining {
+		if s.left <= 0 || s.wait <= 0 {
+			s.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		}
+		s.bound()
+	}
+	s.mu.Unlock()
+	began := time.Now()
 	n, err := s.r.Read(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.until.IsZero() && n > 0 {
-		s.bound()
+	if s.draining {
+		s.left -= n
+		s.wait -= time.Since(began)
 	}
 	return n, err
 }
@@ -241,16 +258,13 @@ func (s *Stream) Read(p []byte) (int, error) {
 func (s *Stream) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.until = time.Now().Add(drainTime)
-	s.bound()
+	s.draining, s.wait, s.left = true, drainTime, drainBytes
+	s.bound() // of who reads now
 }
 
+// bound has who reads wait no longer than he may. mu is held.
 func (s *Stream) bound() {
-	at := time.Now().Add(quietTime)
-	if at.After(s.until) {
-		at = s.until
-	}
-	_ = s.conn.SetReadDeadline(at)
+	_ = s.conn.SetReadDeadline(time.Now().Add(min(quietTime, s.wait)))
 }
 
 func (s *Stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
