@@ -1,9 +1,12 @@
 package exec
 
 import (
+	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caisson-run/caisson/host/session"
 	"github.com/caisson-run/caisson/sdk/backend"
@@ -330,5 +333,39 @@ func TestKeyOwnership(t *testing.T) {
 	made := r.exec(service, "true").SessionID
 	if a := r.get(alice, "/files/"+made); string(a.body) != "[]\n" {
 		t.Errorf("a bearer sees the key's session: %s", a.body)
+	}
+}
+
+// A run that ended while one of its inputs was still being read is over: the reading ends
+// with it.
+func TestInputReadAtTheEnd(t *testing.T) {
+	r := newRig(t)
+	up := r.upload(alice, csv("a.csv", "1"))
+	r.configs = []string{"other", "main"}
+	here := r.exec(alice, "true").SessionID
+	reading, left := make(chan struct{}), make(chan struct{})
+	r.shells.onReading = func(ctx context.Context) {
+		close(reading)
+		<-ctx.Done()
+	}
+	r.shells.onRun = func(_ context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error, bool) {
+		in, err := rio.Input(slices.IndexFunc(spec.Inputs, func(in backend.Input) bool { return in.Chunked }))
+		if err != nil {
+			t.Error(err)
+			return backend.RunResult{}, err, true
+		}
+		go func() {
+			defer close(left)
+			_, _ = io.Copy(io.Discard, in)
+		}()
+		<-reading
+		_ = rio.Started()
+		return backend.RunResult{Stop: backend.StopExit}, nil, true
+	}
+	r.exec(alice, "x", obj{"files": []CodeFile{up.ref(0, "a.csv")}, "session_id": here})
+	select {
+	case <-left:
+	case <-time.After(10 * time.Second):
+		t.Error("its input is still being read")
 	}
 }

@@ -285,13 +285,15 @@ func (i *Interpreter) perform(ctx context.Context, c *call, f *finder, o order, 
 	}
 	o.spec.Ref, o.spec.Inputs, o.spec.Collect.Exclude = x.Sandbox.Ref, in.specs, unnoticed(in)
 	rctx, cancel := c.bounded(ctx, o.spec.Limits.Wall)
-	defer cancel()
 	io := newLive(rctx, o.spec.Limits, in, func() error { return i.start(ctx, c, x, in) })
 	io.watch = c.watch
 	if c.program != nil {
 		io.call = c.program.Call
 	}
-	defer io.close()
+	defer func() {
+		cancel() // first: it ends the reading of inputs, which close waits for
+		io.close()
+	}()
 	rctx, phase := i.telemetry.Phase(rctx, telemetry.PhaseRun)
 	res, err := x.Backend.Run(rctx, o.spec, io)
 	phase.Text("caisson.stop", string(res.Stop))

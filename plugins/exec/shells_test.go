@@ -29,6 +29,8 @@ type shells struct {
 	// What happens before a call is carried out.
 	onCreate, onConnect, onList, onWrite, onRead, onRemove func() error
 	onRun                                                  func(ctx context.Context, spec backend.RunSpec, rio backend.RunIO) (backend.RunResult, error, bool)
+	// onReading is called with the context of what reads a file.
+	onReading func(context.Context)
 	// onOutput is called with each piece of output.
 	onOutput                func()
 	created, connects, runs atomic.Int64
@@ -136,6 +138,9 @@ func (n noisy) Stdout(p []byte) error { n.f(); return n.RunIO.Stdout(p) }
 func (s *shells) ReadFile(ctx context.Context, ref backend.Ref, p string) (io.ReadCloser, backend.Entry, error) {
 	if err := hook(s.onRead); err != nil {
 		return nil, backend.Entry{}, err
+	}
+	if s.onReading != nil {
+		s.onReading(ctx)
 	}
 	return s.Backend.ReadFile(ctx, ref, p)
 }

@@ -41,7 +41,7 @@ const step = (f) =>
   new Promise((resolve) =>
     setTimeout(() => {
       f();
-      setTimeout(resolve, 20);
+      setTimeout(resolve, 200);
     }, 1),
   );
 (async () => {

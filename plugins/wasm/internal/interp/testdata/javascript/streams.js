@@ -13,7 +13,7 @@ setTimeout(() => {
   w.write("x");
   w.write("y");
   w.end("z");
-}, 20);
+}, 500);
 const up = new Transform({
   transform(c, e, cb) {
     cb(null, c.toString().toUpperCase());
@@ -31,12 +31,12 @@ pipeline(
   (err) => log("pipeline", err),
 );
 (async () => {
-  await new Promise((r) => setTimeout(r, 150));
+  await new Promise((r) => setTimeout(r, 1500));
   const r = Readable.from(["a", "b", "c"]);
   r.on("data", (d) => log("data", d));
   r.on("end", () => log("r end"));
   r.on("close", () => log("r close"));
-  await new Promise((r) => setTimeout(r, 50));
+  await new Promise((r) => setTimeout(r, 500));
   let s = "";
   for await (const c of Readable.from([1, 2, 3])) s += c;
   log(s);
@@ -65,11 +65,11 @@ pipeline(
   fs.createReadStream("nope")
     .on("error", (e) => log("err", e.code))
     .on("close", () => log("closed"));
-  await new Promise((r) => setTimeout(r, 20));
+  await new Promise((r) => setTimeout(r, 400));
   fs.createReadStream("out.txt", { start: 2, end: 3, encoding: "utf8" })
     .on("data", (d) => log("part", JSON.stringify(d)))
     .on("end", () => log("part end"));
-  await new Promise((r) => setTimeout(r, 20));
+  await new Promise((r) => setTimeout(r, 400));
   const d = new Duplex({
     read() {
       this.push("from");
@@ -91,7 +91,7 @@ pipeline(
   });
   e.on("error", (x) => log("error", x.message));
   e.write("q", (x) => log("cb", x.message));
-  await new Promise((r) => setTimeout(r, 5));
+  await new Promise((r) => setTimeout(r, 200));
   log(e.destroyed);
   const slow = new Writable({
     highWaterMark: 3,
@@ -101,7 +101,7 @@ pipeline(
   });
   log(slow.write("abcd"));
   slow.once("drain", () => log("drain"));
-  await new Promise((r) => setTimeout(r, 20));
+  await new Promise((r) => setTimeout(r, 400));
   const rr = new Readable({ read() {} });
   rr.push("abc");
   rr.push("def");
@@ -112,7 +112,7 @@ pipeline(
     while ((c = rr.read(2)) !== null) log("read", c);
   });
   rr.on("end", () => log("rr end"));
-  await new Promise((r) => setTimeout(r, 10));
+  await new Promise((r) => setTimeout(r, 200));
   log(
     await Readable.from([1, 2, 3])
       .map((x) => x * 2)
@@ -135,7 +135,7 @@ pipeline(
   obj.on("data", (o) => log(o));
   obj.write({ n: 1 });
   obj.end({ n: 2 });
-  await new Promise((r) => setTimeout(r, 10));
+  await new Promise((r) => setTimeout(r, 200));
   process.stdout.write("raw ");
   process.stdout.write(Buffer.from("bytes\n"));
   process.stdout.write("cb\n", () => log("written"));
