@@ -185,9 +185,10 @@ $(DATA)/cache/warm: bin/plugins/wasm/plugin.yaml $(call files,$(CORE_PACKS))
 # Interpreters that tests have compiled, for all packages, runs and stages.
 export CAISSON_TEST_CACHE ?= $(abspath bin/.cache)
 
-# The packages that wait longest begin first.
+# The packages that wait longest begin first. PACKAGES are those that test and race run.
+LONGEST = ./host/cmd/caisson/e2e ./plugins/docker ./sdk/backend/backendtest ./plugins/exec/clienttest
 test: build packs clients ## run every test, published clients included
-	$(GO) test -timeout 25m $(TESTFLAGS) ./host/cmd/caisson/e2e ./plugins/docker ./sdk/backend/backendtest ./plugins/exec/clienttest ./...
+	$(GO) test -timeout 25m $(TESTFLAGS) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 
 # Its tests skip where they do not find an image; here that is an error.
 test-full: build packs ## run every language in the full Docker image; tools/engine.sh makes it
@@ -195,7 +196,6 @@ test-full: build packs ## run every language in the full Docker image; tools/eng
 		echo 'make test-full: no image; tools/engine.sh start && tools/engine.sh image full && eval "$$(tools/engine.sh env)"' >&2; exit 1; }
 	$(GO) test -count=1 -v -timeout 25m -run '^(TestDockerLanguages|TestDockerLibraries|TestPlansRunInTheFullImage|TestWireInDocker)$$' ./host/cmd/caisson/e2e ./plugins/languages ./plugins/exec/clienttest
 
-# PACKAGES are those it runs.
 race: build packs clients ## run every test under the race detector (needs a C compiler)
 	@command -v $${CC:-cc} >/dev/null || { echo "make race: the race detector needs a C compiler; install gcc" >&2; exit 1; }
 	@echo "go test -race $(TESTFLAGS) of $(words $(PACKAGES)) patterns"
