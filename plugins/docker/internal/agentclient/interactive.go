@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync"
 	"time"
 
@@ -177,39 +176,4 @@ func (t *terminal) Close() error {
 	t.stop()
 	t.st.Leave()
 	return nil
-}
-
-// DialPort is backend.PortDialer.DialPort. The connection is closed as a whole once the
-// other side has nothing more to say.
-func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
-	const op = "DialPort"
-	if port < 1 || port > 65535 {
-		return nil, backend.Errorf(backend.KindInvalidRequest, op, "port: %d is none", port)
-	}
-	st, err := c.begun(ctx, op, agentwire.OpDial, &agentwire.Number{N: port}, &agentwire.Empty{})
-	if err != nil {
-		return nil, err
-	}
-	ours, theirs := net.Pipe()
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { // ends when the caller closes its side, or the stream ends
-		readErr, sendErr := sendContent(life, st, agentwire.ChanContent, theirs)
-		if readErr == nil && sendErr == nil {
-			_ = st.SendMessage(life, agentwire.ChanContent, &agentwire.ContentEnd{})
-		}
-		stop()
-	}()
-	go func() { // ends when the stream does, or when the caller has closed its side
-		defer func() { stop(); st.Leave(); _ = theirs.Close() }()
-		for {
-			it, err := st.Recv(life)
-			if err != nil || it.Message {
-				return
-			}
-			if _, err := theirs.Write(it.Data); err != nil {
-				return
-			}
-		}
-	}()
-	return ours, nil
 }

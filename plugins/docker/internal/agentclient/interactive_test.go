@@ -131,6 +131,19 @@ while True:
 	if conn, err = c.DialPort(ctx, 4711); err != nil { // the server goes on to the next
 		t.Fatal(err)
 	}
+	if _, err := io.WriteString(conn, "the end"); err != nil {
+		t.Error(err)
+	}
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if b, err := io.ReadAll(conn); err != nil || string(b) != "THE END" { // it reads to the end before it closes
+		t.Errorf("%q came back, %v", b, err)
+	}
+	_ = conn.Close()
+	if conn, err = c.DialPort(ctx, 4711); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.KillRun(ctx, spec.RunID); err != nil {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // liar dials an agent of the test's own: it begins every run, ends it when it is told
-// to, and serves calls as it pleases.
+// to, and serves calls, or ports, as it pleases.
 func liar(t *testing.T, calls func(ctx context.Context, st *agentwire.Stream)) agentclient.Dialer {
 	return func(context.Context) (io.ReadWriteCloser, error) {
 		ours, theirs := net.Pipe()
@@ -50,6 +50,11 @@ func liar(t *testing.T, calls func(ctx context.Context, st *agentwire.Stream)) a
 				case agentwire.OpControl:
 					calls(ctx, st)
 					<-ctx.Done()
+					st.End(agentwire.Answer(&agentwire.Empty{}, nil))
+				case agentwire.OpDial:
+					if err := st.SendMessage(ctx, agentwire.ChanStarted, &agentwire.Empty{}); err == nil {
+						calls(ctx, st)
+					}
 					st.End(agentwire.Answer(&agentwire.Empty{}, nil))
 				}
 			})
