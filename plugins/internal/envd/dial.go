@@ -95,12 +95,16 @@ type proxied struct {
 	net.Conn
 	server *http.Server
 	once   sync.Once
+	stop   context.CancelFunc
 	done   chan struct{}
 }
 
 func (p *proxied) Close() error {
 	err := p.Conn.Close()
-	p.once.Do(func() { _ = p.server.Close() })
+	p.once.Do(func() {
+		p.stop() // the server does not know of connections that were upgraded
+		_ = p.server.Close()
+	})
 	<-p.done
 	return err
 }
@@ -113,8 +117,10 @@ func (c *Client) proxy(b *box, port int) net.Conn {
 	if c.secure {
 		scheme = "https"
 	}
-	p := &proxied{Conn: ours, done: make(chan struct{})}
+	life, stop := context.WithCancel(context.Background())
+	p := &proxied{Conn: ours, stop: stop, done: make(chan struct{})}
 	p.server = &http.Server{
+		BaseContext:       func(net.Listener) context.Context { return life },
 		ReadHeaderTimeout: time.Minute,
 		ErrorLog:          log.New(io.Discard, "", 0),
 		Handler: &httputil.ReverseProxy{

@@ -1,6 +1,7 @@
 package envd_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,13 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/caisson-run/caisson/plugins/internal/envd"
 	"github.com/caisson-run/caisson/sdk/backend"
 )
 
@@ -134,5 +138,77 @@ func TestDialPort(t *testing.T) {
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// noted is a connection that says when it was closed.
+type noted struct {
+	net.Conn
+	closed func()
+}
+
+func (n *noted) Close() error {
+	n.closed()
+	return n.Conn.Close()
+}
+
+// TestDialPortUpgraded: what was upgraded ends with the connection, although the program
+// neither reads nor says anything more.
+func TestDialPortUpgraded(t *testing.T) {
+	closed, release := make(chan struct{}), make(chan struct{})
+	note := sync.OnceFunc(func() { close(closed) })
+	s := newStand(t, options{change: func(o *envd.Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &noted{c, note}, c.(*net.TCPConn).SetWriteBuffer(4096)
+		}
+	}})
+	defer close(release)
+	ref := s.sandbox()
+	s.box(ref).machine.Handle(8000, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: mute\r\n\r\n")
+		<-release
+	}))
+	conn, err := s.DialPort(t.Context(), ref, 8000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: inside\r\nConnection: Upgrade\r\nUpgrade: mute\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("answer %v, %v", res, err)
+	}
+	for err == nil { // until nothing more is taken
+		_ = conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		_, err = conn.Write(make([]byte, 64<<10))
+	}
+	select {
+	case <-closed:
+		t.Fatal("it broke before it was closed")
+	default:
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Error("the connection to the gateway stays open")
 	}
 }
