@@ -65,12 +65,21 @@ func (h *Host) OpenTerminal(spec *agentwire.Terminal) (*Terminal, error) {
 		h.end(lease)
 		return nil, err
 	}
+	h.keep(t)
+	go t.pump()
+	return t, nil
+}
+
+// keep makes a terminal known. Whoever asked for it may have left by now: as long as
+// nobody attaches its time runs.
+func (h *Host) keep(t *Terminal) {
+	t.mu.Lock()
+	t.idle = time.AfterFunc(unattached, t.Kill)
+	t.mu.Unlock()
 	h.mu.Lock()
 	h.terms[t.PID()] = t
 	h.mu.Unlock()
 	h.enter()
-	go t.pump()
-	return t, nil
 }
 
 // Terminal finds an open terminal.
