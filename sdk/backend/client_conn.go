@@ -15,36 +15,95 @@ import (
 	pb "github.com/caisson-run/caisson/sdk/backend/backendpb"
 )
 
-// inbox hands bytes from the goroutine that receives frames to a reader, one
-// frame at a time, so that a slow reader slows the sender.
+// inbox hands bytes from the goroutine that receives frames to a reader. It holds
+// little, so that a slow reader slows the sender, but something, so that what is no
+// data gets past bytes that nobody reads yet.
 type inbox struct {
 	ctx   context.Context
-	data  chan []byte
+	more  chan struct{} // something was put
+	room  chan struct{} // something was taken
+	shut  chan struct{} // closed by close
+	once  sync.Once
 	ended chan struct{} // closed by finish, after err is set
 	err   error
 
+	mu   sync.Mutex
+	held []byte
+
 	readMu   sync.Mutex
-	cur      []byte
 	deadline deadline
 }
 
+// inboxBytes is how much an inbox holds before it takes no further frame.
+const inboxBytes = 64 << 10
+
 func newInbox(ctx context.Context) *inbox {
-	return &inbox{ctx: ctx, data: make(chan []byte), ended: make(chan struct{}), deadline: deadline{passed: make(chan struct{})}}
+	return &inbox{
+		ctx: ctx, more: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		shut: make(chan struct{}), ended: make(chan struct{}), deadline: deadline{passed: make(chan struct{})},
+	}
 }
 
-func (b *inbox) put(p []byte) error {
+// wake tells one who waits, now or next.
+func wake(c chan<- struct{}) {
 	select {
-	case b.data <- p:
-		return nil
-	case <-b.ctx.Done():
-		return b.ctx.Err()
+	case c <- struct{}{}:
+	default:
 	}
+}
+
+// put is the receiver's. It keeps p.
+func (b *inbox) put(p []byte) error {
+	for {
+		b.mu.Lock()
+		if len(b.held) < inboxBytes {
+			if len(b.held) == 0 {
+				b.held = p
+			} else {
+				b.held = append(b.held, p...)
+			}
+			b.mu.Unlock()
+			wake(b.more)
+			return nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-b.room:
+		case <-b.shut:
+			return net.ErrClosed
+		case <-b.ctx.Done():
+			return b.ctx.Err()
+		}
+	}
+}
+
+// take moves what is held into p.
+func (b *inbox) take(p []byte) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := copy(p, b.held)
+	if b.held = b.held[n:]; len(b.held) == 0 {
+		b.held = nil
+	}
+	return n
 }
 
 // finish is called once, by the receiver.
 func (b *inbox) finish(err error) {
 	b.err = err
 	close(b.ended)
+}
+
+// close makes the inbox worthless: what is held is not read any more.
+func (b *inbox) close() { b.once.Do(func() { close(b.shut) }) }
+
+func (b *inbox) closed() bool {
+	select {
+	case <-b.shut:
+		return true
+	default:
+		return false
+	}
 }
 
 func (b *inbox) Read(p []byte) (int, error) {
@@ -54,23 +113,30 @@ func (b *inbox) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	passed := b.deadline.wait()
-	select {
-	case <-passed:
-		return 0, os.ErrDeadlineExceeded
-	default:
-	}
-	for len(b.cur) == 0 {
+	for over := false; ; {
 		select {
-		case b.cur = <-b.data:
-		case <-b.ended:
+		case <-b.shut:
+			<-b.ended
 			return 0, b.err
 		case <-passed:
 			return 0, os.ErrDeadlineExceeded
+		default:
+		}
+		if n := b.take(p); n > 0 {
+			wake(b.room)
+			return n, nil
+		}
+		if over {
+			return 0, b.err
+		}
+		select {
+		case <-b.more:
+		case <-b.shut:
+		case <-b.ended:
+			over = true // what was put before is read first
+		case <-passed:
 		}
 	}
-	n := copy(p, b.cur)
-	b.cur = b.cur[n:]
-	return n, nil
 }
 
 // deadline is a channel that closes at a time that can be moved.
@@ -154,7 +220,7 @@ func (c *portConn) receive() {
 		case errors.Is(err, io.EOF):
 			c.inbox.finish(io.EOF)
 			return
-		case c.stream.Context().Err() != nil:
+		case c.inbox.closed():
 			c.inbox.finish(net.ErrClosed)
 			return
 		case err != nil:
@@ -177,7 +243,7 @@ func (c *portConn) Write(p []byte) (int, error) {
 		if left <= 0 {
 			return 0, os.ErrDeadlineExceeded
 		}
-		defer time.AfterFunc(left, c.cancel).Stop()
+		defer time.AfterFunc(left, c.abort).Stop()
 	}
 	n := 0
 	for piece := range chunks(p) {
@@ -199,8 +265,13 @@ func (c *portConn) CloseWrite() error {
 	return c.stream.CloseSend()
 }
 
-func (c *portConn) Close() error {
+func (c *portConn) abort() {
+	c.inbox.close()
 	c.cancel()
+}
+
+func (c *portConn) Close() error {
+	c.abort()
 	<-c.inbox.ended
 	return nil
 }

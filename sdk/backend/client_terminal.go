@@ -67,6 +67,7 @@ func (c *client) OpenTerminal(ctx context.Context, spec TerminalSpec) (Terminal,
 	t := &terminal{
 		stream: stream, cancel: cancel, pid: int(opened.GetPid()),
 		inbox:   newInbox(stream.Context()),
+		sending: make(chan struct{}, 1),
 		resizes: make(map[uint64]chan error),
 	}
 	go t.receive()
@@ -80,7 +81,7 @@ type terminal struct {
 	pid    int
 	inbox  *inbox
 
-	sendMu sync.Mutex
+	sending chan struct{} // holds a token while somebody sends
 
 	mu      sync.Mutex
 	seq     uint64
@@ -94,8 +95,8 @@ func (t *terminal) receive() {
 	switch {
 	case errors.Is(err, io.EOF):
 		err = io.EOF
-	case t.stream.Context().Err() != nil:
-		err = io.ErrClosedPipe // closed by us
+	case t.inbox.closed():
+		err = io.ErrClosedPipe
 	default:
 		err = fromStatus(context.Background(), "Terminal", err)
 	}
@@ -136,10 +137,30 @@ func (t *terminal) frames() error {
 	}
 }
 
-func (t *terminal) send(f *pb.TerminalIn) error {
-	t.sendMu.Lock()
-	defer t.sendMu.Unlock()
-	return t.stream.Send(f)
+// send sends a frame. When ctx ends first it may have been sent, or be sent yet.
+func (t *terminal) send(ctx context.Context, f *pb.TerminalIn) error {
+	select {
+	case t.sending <- struct{}{}:
+	case <-t.inbox.ended:
+		return io.ErrClosedPipe
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	sent := make(chan error, 1)
+	go func() { // ends when the other side takes it, or with the stream
+		err := t.stream.Send(f)
+		<-t.sending
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		if err != nil {
+			return io.ErrClosedPipe
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (t *terminal) Read(p []byte) (int, error) { return t.inbox.Read(p) }
@@ -147,8 +168,9 @@ func (t *terminal) Read(p []byte) (int, error) { return t.inbox.Read(p) }
 func (t *terminal) Write(p []byte) (int, error) {
 	n := 0
 	for piece := range chunks(p) {
-		if err := t.send(&pb.TerminalIn{Frame: &pb.TerminalIn_Data{Data: piece}}); err != nil {
-			return n, io.ErrClosedPipe
+		// Without an end of its own: piece is the caller's again afterwards.
+		if err := t.send(context.Background(), &pb.TerminalIn{Frame: &pb.TerminalIn_Data{Data: piece}}); err != nil {
+			return n, err
 		}
 		n += len(piece)
 	}
@@ -169,10 +191,10 @@ func (t *terminal) Resize(ctx context.Context, cols, rows int) error {
 		delete(t.resizes, seq)
 		t.mu.Unlock()
 	}()
-	if err := t.send(&pb.TerminalIn{Frame: &pb.TerminalIn_Resize{
+	if err := t.send(ctx, &pb.TerminalIn{Frame: &pb.TerminalIn_Resize{
 		Resize: &pb.TerminalResize{Seq: seq, Cols: int32(cols), Rows: int32(rows)},
 	}}); err != nil {
-		return io.ErrClosedPipe
+		return err
 	}
 	select {
 	case err := <-done:
@@ -191,6 +213,7 @@ func (t *terminal) Exit() (int, bool) {
 }
 
 func (t *terminal) Close() error {
+	t.inbox.close()
 	t.cancel()
 	<-t.inbox.ended
 	return nil
