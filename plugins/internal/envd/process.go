@@ -46,9 +46,11 @@ func request[T any](msg *T) *connect.Request[T] {
 // the program itself.
 func (c *Client) start(ctx context.Context, b *box, op string, msg *processpb.StartRequest) (*follower, error) {
 	f := c.newFollower(ctx, b, op)
+	stay := f.until(ctx) // the request itself waits for the first bytes of an answer
 	s, err := b.process.Start(f.ctx, request(msg))
 	if err != nil {
-		f.cancel(nil)
+		stay()
+		f.close()
 		return nil, err
 	}
 	f.receive = func() (*processpb.ProcessEvent, error) {
@@ -58,15 +60,17 @@ func (c *Client) start(ctx context.Context, b *box, op string, msg *processpb.St
 		return nil, s.Err()
 	}
 	f.stop = s.Close
-	return f, f.begin(ctx)
+	return f, f.begin(ctx, stay)
 }
 
 // follow attaches to a program that runs: its output from now on.
 func (c *Client) follow(ctx context.Context, b *box, op string, pid uint32) (*follower, error) {
 	f := c.newFollower(ctx, b, op)
+	stay := f.until(ctx) // the request itself waits for the first bytes of an answer
 	s, err := b.process.Connect(f.ctx, request(&processpb.ConnectRequest{Process: selector(pid)}))
 	if err != nil {
-		f.cancel(nil)
+		stay()
+		f.close()
 		return nil, err
 	}
 	f.receive = func() (*processpb.ProcessEvent, error) {
@@ -76,7 +80,7 @@ func (c *Client) follow(ctx context.Context, b *box, op string, pid uint32) (*fo
 		return nil, s.Err()
 	}
 	f.stop = s.Close
-	return f, f.begin(ctx)
+	return f, f.begin(ctx, stay)
 }
 
 func (c *Client) newFollower(ctx context.Context, b *box, op string) *follower {
@@ -86,11 +90,11 @@ func (c *Client) newFollower(ctx context.Context, b *box, op string) *follower {
 	return f
 }
 
-// begin waits for the first event.
-func (f *follower) begin(ctx context.Context) error {
-	left := context.AfterFunc(ctx, func() { f.cancel(ctx.Err()) })
+// begin waits for the first event. From then on ctx is nobody's concern: stay says so,
+// and whether it was in time.
+func (f *follower) begin(ctx context.Context, stay func() bool) error {
 	e, err := f.next()
-	if !left() && err == nil {
+	if !stay() && err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -128,10 +132,10 @@ func (f *follower) next() (*processpb.ProcessEvent, error) {
 	}
 }
 
-// until gives the stream up when ctx ends, unless what it returns is called before.
-func (f *follower) until(ctx context.Context) (release func()) {
-	stop := context.AfterFunc(ctx, func() { f.cancel(ctx.Err()) })
-	return func() { stop() }
+// until gives the stream up when ctx ends, unless what it returns is called before, which
+// then is true.
+func (f *follower) until(ctx context.Context) (release func() bool) {
+	return context.AfterFunc(ctx, func() { f.cancel(ctx.Err()) })
 }
 
 // close leaves the program alone.
