@@ -144,15 +144,15 @@ func (s *Server) path(ctx context.Context, st *agentwire.Stream, p string) []byt
 	fs := s.Host.FS
 	switch st.Op() {
 	case agentwire.OpStat:
-		e, err := fs.Stat(p)
+		e, err := fs.Stat(ctx, p)
 		return listing(err, e)
 	case agentwire.OpList:
-		list, err := fs.List(p)
+		list, err := fs.List(ctx, p)
 		return sendListing(ctx, st, list, false, err)
 	case agentwire.OpMakeDir:
-		return done(fs.MakeDir(p))
+		return done(fs.MakeDir(ctx, p))
 	case agentwire.OpRemove:
-		return done(fs.Remove(p))
+		return done(fs.Remove(ctx, p))
 	}
 	return s.read(ctx, st, p)
 }
@@ -210,7 +210,7 @@ func (s *Server) walk(ctx context.Context, st *agentwire.Stream) []byte {
 const inline = 60 << 10
 
 func (s *Server) read(ctx context.Context, st *agentwire.Stream, p string) []byte {
-	f, e, err := s.Host.FS.Open(p)
+	f, e, err := s.Host.FS.Open(ctx, p)
 	if err != nil {
 		return fault(err)
 	}
@@ -253,7 +253,7 @@ func (s *Server) write(ctx context.Context, st *agentwire.Stream) []byte {
 	if err := files.CheckPath(m.Path); err != nil {
 		return fault(invalid(err))
 	}
-	w, err := s.Host.FS.Create(m.Path, tree.WriteOptions{Mode: m.Mode, MaxBytes: m.MaxBytes, Exclusive: m.Exclusive})
+	w, err := s.Host.FS.Create(ctx, m.Path, tree.WriteOptions{Mode: m.Mode, MaxBytes: m.MaxBytes, Exclusive: m.Exclusive})
 	if err != nil {
 		return fault(err)
 	}
@@ -266,7 +266,7 @@ func (s *Server) write(ctx context.Context, st *agentwire.Stream) []byte {
 	if err != nil {
 		return fault(err)
 	}
-	e, err := w.Commit()
+	e, err := w.Commit(ctx)
 	return listing(err, e)
 }
 

@@ -18,7 +18,7 @@ func (s *Server) watch(ctx context.Context, st *agentwire.Stream) []byte {
 	if err := files.CheckPath(m.Path); err != nil {
 		return fault(invalid(err))
 	}
-	w, err := s.Host.FS.Watch(m.Path, m.Recursive)
+	w, err := s.Host.FS.Watch(ctx, m.Path, m.Recursive)
 	if err != nil {
 		return fault(err)
 	}

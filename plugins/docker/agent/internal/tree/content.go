@@ -3,6 +3,7 @@
 package tree
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,8 +18,8 @@ import (
 )
 
 // Open opens a regular file for reading. Its descriptor is all that is needed from then on.
-func (f *FS) Open(path string) (file *os.File, e files.Entry, err error) {
-	err = f.as(func() error {
+func (f *FS) Open(ctx context.Context, path string) (file *os.File, e files.Entry, err error) {
+	err = f.as(ctx, func() error {
 		return at(path, false, func(dir int, name string) error {
 			// A pipe must not block, a terminal not become ours.
 			fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
@@ -69,12 +70,12 @@ type Writing struct {
 
 // Create begins to replace the regular file at path; parents are made. Nothing is
 // replaced before Commit. Abort, which may follow Commit, releases what is held.
-func (f *FS) Create(path string, opts WriteOptions) (*Writing, error) {
+func (f *FS) Create(ctx context.Context, path string, opts WriteOptions) (*Writing, error) {
 	w := &Writing{fs: f, path: path, dir: -1, tmp: temporaryName(), opts: opts, sum: sha256.New()}
 	if opts.Mode == 0 {
 		w.opts.Mode = 0o644
 	}
-	err := f.as(func() error {
+	err := f.as(ctx, func() error {
 		dir, name := split(path)
 		fd, err := hold(dir, true)
 		if err != nil {
@@ -132,12 +133,12 @@ func (w *Writing) SetMode(mode uint32) {
 }
 
 // Commit puts the file in its place, at once as far as anybody can see.
-func (w *Writing) Commit() (e files.Entry, err error) {
+func (w *Writing) Commit(ctx context.Context) (e files.Entry, err error) {
 	sum := hex.EncodeToString(w.sum.Sum(nil))
 	if w.opts.SHA256 != "" && w.opts.SHA256 != sum {
 		return e, ErrDigest
 	}
-	err = w.fs.as(func() error {
+	err = w.fs.as(ctx, func() error {
 		fd := int(w.file.Fd())
 		if err := unix.Fchmod(fd, diskMode(w.opts.Mode)); err != nil {
 			return err
@@ -168,7 +169,7 @@ func (w *Writing) Abort() {
 	if w.file != nil {
 		_ = w.file.Close()
 		if !w.finished {
-			_ = w.fs.as(func() error { return unix.Unlinkat(w.dir, w.tmp, 0) })
+			_ = w.fs.as(context.Background(), func() error { return unix.Unlinkat(w.dir, w.tmp, 0) })
 		}
 		w.file = nil
 	}

@@ -3,6 +3,7 @@
 package tree
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -28,10 +29,18 @@ type FS struct {
 	Slots chan struct{}
 }
 
-func (f *FS) as(fn func() error) error {
+// as calls fn as that user. ctx ends the waiting for a slot; fn sees to it itself.
+func (f *FS) as(ctx context.Context, fn func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if f.Slots != nil {
-		f.Slots <- struct{}{}
-		defer func() { <-f.Slots }()
+		select {
+		case f.Slots <- struct{}{}:
+			defer func() { <-f.Slots }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	return kernel.As(f.UID, f.GID, fn)
 }
@@ -146,8 +155,8 @@ func temporaryName() string {
 func listed(name string) bool { return utf8.ValidString(name) && !strings.HasSuffix(name, temporary) }
 
 // Stat describes a path, not following it.
-func (f *FS) Stat(path string) (e files.Entry, err error) {
-	err = f.as(func() error {
+func (f *FS) Stat(ctx context.Context, path string) (e files.Entry, err error) {
+	err = f.as(ctx, func() error {
 		return at(path, false, func(dir int, name string) error {
 			st, err := lstat(dir, name)
 			e = f.entry(path, &st)
@@ -158,8 +167,8 @@ func (f *FS) Stat(path string) (e files.Entry, err error) {
 }
 
 // MakeDir makes a directory and its parents. An existing directory is success.
-func (f *FS) MakeDir(path string) error {
-	return f.as(func() error {
+func (f *FS) MakeDir(ctx context.Context, path string) error {
+	return f.as(ctx, func() error {
 		fd, err := hold(path, true)
 		if err == nil {
 			_ = unix.Close(fd)

@@ -56,8 +56,8 @@ func openDir(dir int, name string) (*os.File, error) {
 }
 
 // List lists one directory in lexical order.
-func (f *FS) List(dirPath string) (all []files.Entry, err error) {
-	err = f.as(func() error {
+func (f *FS) List(ctx context.Context, dirPath string) (all []files.Entry, err error) {
+	err = f.as(ctx, func() error {
 		return at(dirPath, false, func(dir int, name string) error {
 			d, err := openDir(dir, name)
 			if err != nil {
@@ -119,7 +119,7 @@ func (f *FS) Walk(ctx context.Context, root string, o WalkOptions, index *change
 	o.MaxDepth = min(cmp.Or(o.MaxDepth, DefaultDepth), 4*DefaultDepth)
 	o.MaxDigestBytes = cmp.Or(o.MaxDigestBytes, DefaultDigestBytes)
 	w := &walk{fs: f, ctx: ctx, o: o, index: index}
-	err = f.as(func() error {
+	err = f.as(ctx, func() error {
 		if o.Digests {
 			if w.root, err = os.OpenRoot(cmp.Or(rootOf(root), root)); err != nil {
 				return err

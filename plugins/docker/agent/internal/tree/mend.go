@@ -27,7 +27,7 @@ const (
 // host and later programs can use it.
 func (f *FS) Mend(ctx context.Context, root string) error {
 	left := mendEntries
-	return f.as(func() error {
+	return f.as(ctx, func() error {
 		return at(root, false, func(dir int, name string) error {
 			d, err := openDir(dir, name)
 			if err != nil {
@@ -76,7 +76,7 @@ func (f *FS) mend(ctx context.Context, d *os.File, depth int, left *int) error {
 func (f *FS) Scan(ctx context.Context, index *changes.Index, o changes.ScanOptions) (s *changes.Snapshot, err error) {
 	o.Exclude = append(slices.Clip(o.Exclude), "*"+temporary)
 	o.MaxDepth = scanDepth
-	err = f.as(func() error {
+	err = f.as(ctx, func() error {
 		// A search holds the names of whole directories: first see that there is room.
 		left := maxChildren
 		if err := at(files.DataDir, false, func(dir int, name string) error { return count(ctx, dir, name, 1, &left) }); err != nil {
@@ -124,8 +124,9 @@ func count(ctx context.Context, dir int, name string, depth int, left *int) erro
 // scratch are the directories that anybody may write and that are nobody's data.
 var scratch = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock"}
 
-// Clean removes what a user left in the directories that everybody may write.
-func (f *FS) Clean(uid int) error {
+// Clean removes what a user left in the directories that everybody may write, or as much
+// of it as there is time for.
+func (f *FS) Clean(ctx context.Context, uid int) error {
 	var failed error
 	for _, root := range scratch {
 		err := kernel.As(uid, f.GID, func() error {
@@ -135,7 +136,7 @@ func (f *FS) Clean(uid int) error {
 					return err
 				}
 				defer d.Close()
-				return f.cleanIn(d, uid)
+				return f.cleanIn(ctx, d, uid)
 			})
 		})
 		// What is not there, or not a directory that programs may list, holds nothing.
@@ -146,7 +147,7 @@ func (f *FS) Clean(uid int) error {
 	return failed
 }
 
-func (f *FS) cleanIn(d *os.File, uid int) error {
+func (f *FS) cleanIn(ctx context.Context, d *os.File, uid int) error {
 	var failed error
 	for {
 		names, err := d.Readdirnames(1000)
@@ -154,11 +155,14 @@ func (f *FS) cleanIn(d *os.File, uid int) error {
 			return failed
 		}
 		for _, name := range names {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			st, err := lstat(int(d.Fd()), name)
 			if err != nil || int(st.Uid) != uid {
 				continue
 			}
-			if err := f.remove(int(d.Fd()), name); err != nil && !gone(err) {
+			if err := f.remove(ctx, int(d.Fd()), name); err != nil && !gone(err) {
 				failed = err
 			}
 		}
@@ -170,7 +174,7 @@ func (f *FS) cleanIn(d *os.File, uid int) error {
 
 // Usage adds up the regular files below root: their bytes on disk, and how many there are.
 func (f *FS) Usage(ctx context.Context, root string) (bytes, n int64) {
-	_ = f.as(func() error {
+	_ = f.as(ctx, func() error {
 		return at(root, false, func(dir int, name string) error {
 			d, err := openDir(dir, name)
 			if err != nil {

@@ -3,6 +3,7 @@
 package tree
 
 import (
+	"context"
 	"errors"
 	"os"
 
@@ -13,14 +14,15 @@ import (
 )
 
 // Remove deletes a path with everything below it. An absent one is success. Directories
-// that a sandbox cannot be without are emptied.
-func (f *FS) Remove(path string) error {
-	err := f.as(func() error {
+// that a sandbox cannot be without are emptied. Where somebody goes on filling them it ends
+// with ctx.
+func (f *FS) Remove(ctx context.Context, path string) error {
+	err := f.as(ctx, func() error {
 		return at(path, false, func(dir int, name string) error {
 			if path == files.DataDir || path == files.TmpDir {
-				return f.empty(dir, name)
+				return f.empty(ctx, dir, name)
 			}
-			return f.remove(dir, name)
+			return f.remove(ctx, dir, name)
 		})
 	})
 	if gone(err) {
@@ -29,7 +31,7 @@ func (f *FS) Remove(path string) error {
 	return err
 }
 
-func (f *FS) remove(dir int, name string) error {
+func (f *FS) remove(ctx context.Context, dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
 		return err
@@ -37,7 +39,7 @@ func (f *FS) remove(dir int, name string) error {
 	if err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	if err := f.empty(dir, name); err != nil {
+	if err := f.empty(ctx, dir, name); err != nil {
 		return err
 	}
 	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
@@ -45,23 +47,23 @@ func (f *FS) remove(dir int, name string) error {
 
 // empty removes what is in a directory. However deep that is, it holds two descriptors:
 // directories in directories are moved up before they are emptied.
-func (f *FS) empty(dir int, name string) error {
+func (f *FS) empty(ctx context.Context, dir int, name string) error {
 	top, err := f.openUp(dir, name)
 	if err != nil {
 		return err
 	}
 	defer top.Close()
-	return each(top, func(name string) error {
+	return each(ctx, top, func(name string) error {
 		err := unix.Unlinkat(int(top.Fd()), name, 0)
 		if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-			err = f.flatten(top, name)
+			err = f.flatten(ctx, top, name)
 		}
 		return err
 	})
 }
 
 // flatten removes a directory in top, after it moved the directories in it to top.
-func (f *FS) flatten(top *os.File, name string) error {
+func (f *FS) flatten(ctx context.Context, top *os.File, name string) error {
 	at := int(top.Fd())
 	if err := unix.Unlinkat(at, name, unix.AT_REMOVEDIR); err == nil || gone(err) {
 		return nil
@@ -71,7 +73,7 @@ func (f *FS) flatten(top *os.File, name string) error {
 		return err
 	}
 	defer sub.Close()
-	err = each(sub, func(name string) error {
+	err = each(ctx, sub, func(name string) error {
 		from := int(sub.Fd())
 		err := unix.Unlinkat(from, name, 0)
 		if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
@@ -90,8 +92,9 @@ func (f *FS) flatten(top *os.File, name string) error {
 }
 
 // each calls fn for every name in a directory until there is none, or none that fn could
-// do anything about.
-func each(d *os.File, fn func(name string) error) error {
+// do anything about. Somebody else may make them faster than fn removes them: that ends
+// with ctx.
+func each(ctx context.Context, d *os.File, fn func(name string) error) error {
 	for {
 		if _, err := d.Seek(0, 0); err != nil {
 			return err
@@ -107,6 +110,9 @@ func each(d *os.File, fn func(name string) error) error {
 				return failed
 			}
 			for _, name := range names {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
 				if err := fn(name); err != nil && !gone(err) {
 					failed = err
 				} else {

@@ -27,13 +27,13 @@ type Watch struct {
 
 // Watch begins to look at a directory, and with recursive at those below it. What is
 // below a link is not looked at.
-func (f *FS) Watch(dir string, recursive bool) (*Watch, error) {
+func (f *FS) Watch(ctx context.Context, dir string, recursive bool) (*Watch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
 	w := &Watch{fs: f, file: os.NewFile(uintptr(fd), "inotify"), fd: fd, recursive: recursive, dirs: make(map[int32]string)}
-	if err := f.as(func() error { return w.add(dir, 1) }); err != nil {
+	if err := f.as(ctx, func() error { return w.add(dir, 1) }); err != nil {
 		_ = w.Close()
 		return nil, err
 	}
@@ -101,14 +101,14 @@ func (w *Watch) Run(ctx context.Context, fn func(path, op string) error) error {
 			size := binary.NativeEndian.Uint32(b[12:])
 			name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+int(size)], "\x00"))
 			b = b[unix.SizeofInotifyEvent+int(size):]
-			if err := w.event(wd, mask, name, fn); err != nil {
+			if err := w.event(ctx, wd, mask, name, fn); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (w *Watch) event(wd int32, mask uint32, name string, fn func(path, op string) error) error {
+func (w *Watch) event(ctx context.Context, wd int32, mask uint32, name string, fn func(path, op string) error) error {
 	dir, ok := w.dirs[wd]
 	if mask&unix.IN_IGNORED != 0 {
 		delete(w.dirs, wd)
@@ -119,7 +119,7 @@ func (w *Watch) event(wd int32, mask uint32, name string, fn func(path, op strin
 	}
 	p := path.Join(dir, name)
 	if w.recursive && mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
-		_ = w.fs.as(func() error { return w.add(p, 1) })
+		_ = w.fs.as(ctx, func() error { return w.add(p, 1) })
 	}
 	op := ""
 	switch {

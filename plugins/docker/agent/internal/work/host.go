@@ -156,8 +156,10 @@ func (h *Host) removeProgramDir(uid int, dir string) {
 	if dir == "" {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	defer cancel()
 	own := &tree.FS{UID: uid, GID: KeeperGID, Programs: IsProgram}
-	_ = own.Remove(dir) // what stays is in nobody's way: the next run has another
+	_ = own.Remove(ctx, dir) // what stays is in nobody's way: the next run has another
 }
 
 // end gives a lease back once nothing runs as its user, and removes what the user left
@@ -174,8 +176,12 @@ func (h *Host) end(l *Lease) {
 	h.clean(l)
 }
 
+// clean gives a lease back in any case: programs of other users may fill what this one's
+// left faster than it is removed.
 func (h *Host) clean(l *Lease) {
-	_ = h.FS.Clean(l.UID) // a later run of the same user tries again
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	defer cancel()
+	_ = h.FS.Clean(ctx, l.UID) // a later run of the same user tries again
 	h.Killer.RemoveIPC(l.UID)
 	h.Pool.Give(l)
 }

@@ -123,13 +123,13 @@ func (r *running) prepare(ctx context.Context, from Source) error {
 			return err
 		}
 		own := &tree.FS{UID: lease.UID, GID: h.FS.GID, Programs: IsProgram}
-		w, err := own.Create(r.dir+"/"+r.spec.File, tree.WriteOptions{})
+		w, err := own.Create(ctx, r.dir+"/"+r.spec.File, tree.WriteOptions{})
 		if err != nil {
 			return err
 		}
 		defer w.Abort()
 		if _, err = w.Write(r.spec.Source); err == nil {
-			_, err = w.Commit()
+			_, err = w.Commit(ctx)
 		}
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (r *running) abandon(err error) error {
 
 // place puts one input where it belongs. An optional one that cannot be placed is noted.
 func (r *running) place(ctx context.Context, in *agentwire.Input, from Source) error {
-	w, placeErr := r.host.FS.Create(in.Path, tree.WriteOptions{Mode: in.Mode, SHA256: in.SHA256})
+	w, placeErr := r.host.FS.Create(ctx, in.Path, tree.WriteOptions{Mode: in.Mode, SHA256: in.SHA256})
 	var out io.Writer = io.Discard // it is read to its end whatever happens
 	if placeErr == nil {
 		defer w.Abort()
@@ -225,7 +225,7 @@ func (r *running) place(ctx context.Context, in *agentwire.Input, from Source) e
 		}
 	}
 	if placeErr == nil {
-		_, placeErr = w.Commit()
+		_, placeErr = w.Commit(ctx)
 	}
 	if placeErr == nil {
 		r.exit.BytesIn += w.Size()
