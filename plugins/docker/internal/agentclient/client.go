@@ -39,6 +39,8 @@ const (
 	// answer may take.
 	keepAlive   = time.Minute
 	tryPatience = 20 * time.Second
+	// openTime is how long one attempt to connect may take: others wait for it.
+	openTime = 20 * time.Second
 	// Between attempts to take a run over, while an engine is being restarted.
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
@@ -139,11 +141,11 @@ func (c *Client) connect(ctx context.Context, patient bool) (*agentwire.Conn, er
 	if conn, err := c.current(); conn != nil || err != nil {
 		return conn, err
 	}
-	conn, agent, err := shake(ctx, c.dial)
+	conn, agent, err := c.shake(ctx)
 	for pause := firstPause; err != nil && patient && ctx.Err() == nil && c.Err() == nil; pause = min(2*pause, lastPause) {
 		select {
 		case <-time.After(pause):
-			conn, agent, err = shake(ctx, c.dial)
+			conn, agent, err = c.shake(ctx)
 		case <-ctx.Done():
 		case <-c.done:
 		}
@@ -177,6 +179,20 @@ func (c *Client) current() (*agentwire.Conn, error) {
 }
 
 func (c *Client) lost(err error) error { return fmt.Errorf("%w: %w", ErrLost, err) }
+
+// errDeaf is an agent that hears, and does not answer.
+var errDeaf = errors.New("the agent does not answer")
+
+// shake is one attempt to connect.
+func (c *Client) shake(ctx context.Context) (*agentwire.Conn, Agent, error) {
+	own, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	conn, agent, err := shake(own, c.dial)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = errDeaf // its time was over, not the caller's
+	}
+	return conn, agent, err
+}
 
 // shake dials, and returns once the agent has described itself.
 func shake(ctx context.Context, dial Dialer) (*agentwire.Conn, Agent, error) {
@@ -233,7 +249,7 @@ func (c *Client) keepAlive() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), tryPatience)
 		if err := exchange(ctx, conn, agentwire.OpStatus, &agentwire.Empty{}, &agentwire.Status{}, nil); err != nil {
-			conn.Fail(errors.New("the agent does not answer"))
+			conn.Fail(errDeaf)
 		}
 		cancel()
 	}

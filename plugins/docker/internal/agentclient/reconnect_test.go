@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caisson-run/caisson/plugins/docker/internal/agentclient"
@@ -122,6 +124,36 @@ func TestNobodyRejoins(t *testing.T) {
 	if left := b.left(t); left != "" {
 		t.Errorf("left:\n%s", left)
 	}
+}
+
+// TestMuteAgent: dialling again takes no longer than an agent may take to answer, whoever
+// waits for it and however long.
+func TestMuteAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &cutter{dial: liar(t, nil)}
+		c, err := agentclient.Open(t.Context(), k.Dial, agentclient.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		k.dial = func(context.Context) (io.ReadWriteCloser, error) {
+			ours, theirs := net.Pipe()
+			t.Cleanup(func() { _ = theirs.Close() })
+			return ours, nil
+		}
+		k.cut()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := c.Status(ctx); backend.KindOf(err) != backend.KindUnavailable || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Errorf("Status = %v", err)
+		}
+		select {
+		case <-c.Done():
+		default:
+			t.Error("the client is not done with it")
+		}
+	})
 }
 
 // TestAgentKilled: a run whose agent dies is lost, and the next agent ends what is left
