@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -138,6 +139,45 @@ func TestFlowControl(t *testing.T) {
 	}
 	close(release)
 	stuck.Leave()
+}
+
+// TestCreditOfNothing: who leaves before its turn to write has used no credit, and whoever
+// waits for some gets it.
+func TestCreditOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		conn := NewClient(ours)
+		defer conn.Close()
+		s, err := conn.Open(t.Context(), OpDial, &Empty{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := make([]byte, 10)
+		s.credit = cost(1 + len(p)) // for one of the two
+		if err := conn.lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		send := func(ctx context.Context) <-chan error {
+			done := make(chan error, 1)
+			go func() { done <- s.Send(ctx, ChanContent, p) }()
+			synctest.Wait()
+			return done
+		}
+		first, leave := context.WithCancel(t.Context())
+		left := send(first)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		sent := send(ctx)
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first: %v", err)
+		}
+		conn.unlock()
+		if err := <-sent; err != nil || s.credit != 0 {
+			t.Errorf("the second: %v, a credit of %d is left", err, s.credit)
+		}
+	})
 }
 
 // TestCancel: the agent learns that nobody waits, and what it still sends is dropped.

@@ -159,7 +159,12 @@ func (s *Stream) put(ctx context.Context, kind Kind, ch Channel, p []byte) error
 		case s.credit >= need:
 			s.credit -= need
 			s.mu.Unlock()
-			return s.conn.send(ctx, kind, s.id, []byte{byte(ch)}, p)
+			if err := s.conn.lock(ctx); err != nil {
+				s.refund(need) // nothing was written
+				return err
+			}
+			defer s.conn.unlock()
+			return s.conn.put(kind, s.id, []byte{byte(ch)}, p)
 		}
 		s.mu.Unlock()
 		select {
@@ -168,6 +173,14 @@ func (s *Stream) put(ctx context.Context, kind Kind, ch Channel, p []byte) error
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// refund gives credit back that was not used.
+func (s *Stream) refund(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.credit += n
+	s.wake()
 }
 
 // Recv returns what comes next, in order. It returns io.EOF when there is nothing left
