@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
 	"github.com/caisson-run/caisson/internal/pluginwire"
@@ -53,8 +54,8 @@ const (
 	unattendedLog = 4 << 20
 )
 
-// stopUnattended calls stop when there was no host for that long.
-func (a *attendance) stopUnattended(ctx context.Context, limit time.Duration, log hclog.Logger, stop func()) {
+// stopUnattended ends the serving when there was no host for that long.
+func (a *attendance) stopUnattended(ctx context.Context, limit time.Duration, log hclog.Logger, s *grpc.Server) {
 	tick := time.NewTicker(attendanceInterval)
 	defer tick.Stop()
 	seen := time.Now()
@@ -69,7 +70,7 @@ func (a *attendance) stopUnattended(ctx context.Context, limit time.Duration, lo
 			seen = time.Now()
 		case time.Since(seen) >= limit:
 			log.Warn("no host has come, exiting", "after", limit.String())
-			stop()
+			drain(s)
 			return
 		default:
 			boundLog(os.Stderr)

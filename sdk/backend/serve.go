@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// drainTime is how long calls may go on after SIGTERM; the host follows it
-	// with SIGKILL after a second.
+	// drainTime is how long calls may go on after SIGTERM, which the host follows
+	// with SIGKILL after a second, or when no host has come.
 	drainTime = 700 * time.Millisecond
 	// closeTime is how long a backend's Close may take.
 	closeTime = 1500 * time.Millisecond
@@ -110,7 +110,7 @@ func serve(open func(context.Context, hclog.Logger) (Backend, error)) error {
 			s := newServer(b, info, log, append(append(opts, stdio.restoreOption()...), grpc.StatsHandler(hosts)))
 			go stopOnSignal(ctx, s)
 			if keep > 0 {
-				go hosts.stopUnattended(ctx, keep, log, s.GracefulStop)
+				go hosts.stopUnattended(ctx, keep, log, s)
 			}
 			return s
 		},
@@ -131,6 +131,12 @@ func stopOnSignal(ctx context.Context, s *grpc.Server) {
 	case <-ctx.Done():
 		return
 	}
+	drain(s)
+}
+
+// drain ends serving, letting calls finish for a moment. It returns when they have, which
+// one that is stuck never does: the serving does not wait for that.
+func drain(s *grpc.Server) {
 	timer := time.AfterFunc(drainTime, s.Stop)
 	defer timer.Stop()
 	s.GracefulStop()
