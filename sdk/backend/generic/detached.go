@@ -2,6 +2,7 @@ package generic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -132,6 +133,7 @@ func (k *Keeper) StartRun(ctx context.Context, spec backend.DetachedStart, live 
 		k.retire(name)
 		close(d.over)
 	})
+	var left error // the caller's own: others may be attached, and read the run's
 	select {
 	case <-d.started:
 		return nil
@@ -139,14 +141,14 @@ func (k *Keeper) StartRun(ctx context.Context, spec backend.DetachedStart, live 
 	case <-ctx.Done():
 		d.cancel()
 		<-d.over
-		d.err = ctx.Err()
+		left = ctx.Err()
 	}
 	select {
 	case <-d.started: // it has ended already
 		return ctx.Err()
 	default:
 		k.forget(name)
-		return d.err
+		return cmp.Or(left, d.err)
 	}
 }
 
