@@ -230,20 +230,23 @@ func (r *rig) unread(path string, body obj) net.Conn {
 
 // So it is with programs: with what a program ended in, and with what it asks for.
 func TestSlowReadersOfPrograms(t *testing.T) {
-	for name, code := range map[string]string{
-		"end":   `head -c 33554432 /dev/zero | tr '\0' x`,
-		"round": `big=$(head -c 120000 /dev/zero | tr '\0' x); for i in $(seq 80); do one "{\"city\":\"$big\"}" & done; wait`,
+	for name, c := range map[string]struct {
+		lang, code      string
+		suspended, paid int
+	}{
+		"end":   {"bash", `head -c 33554432 /dev/zero | tr '\0' x`, 0, 1},
+		"round": {"py", "import asyncio\nawait asyncio.gather(*(one(city='x' * 4_000_000) for _ in range(5)))", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, func(o *Options) {
 				o.Stall, o.Running, o.TenantRunning, o.KeepAlive = time.Second, 1, 1, time.Hour
 			})
 			r.limits.StdoutBytes = 64 << 20
-			defer r.unread(programPath, obj{"lang": "bash", "code": code, "tools": defs("one")}).Close()
+			defer r.unread(programPath, obj{"lang": c.lang, "code": c.code, "tools": defs("one")}).Close()
 			waitFor(t, func() bool {
 				s := r.queue.Stats()
 				all, waiting := r.programs.Live()
-				return s.Places == 1 && s.Running == 0 && all == waiting && len(r.usage()) == 1
+				return s.Places == 1 && s.Running == 0 && all == c.suspended && waiting == all && len(r.usage()) == c.paid
 			})
 			r.exec(mallory, "true")
 			waitFor(t, func() bool { return r.queue.Stats().Places == 0 })
