@@ -105,7 +105,7 @@ func (k *kit) execOutputCap(t *testing.T) {
 
 // execTimeout: a timeout is a result, with the output until then.
 func (k *kit) execTimeout(t *testing.T) {
-	req := k.execRequest(k.sandbox(t), "out", "begun", "spin")
+	req := k.execRequest(k.sandbox(t), "out", "begun", "write", "partial.txt", "x", "spin")
 	var res backend.ExecResult
 	k.shortly(func(limit time.Duration) bool {
 		req.Timeout = limit
@@ -114,7 +114,7 @@ func (k *kit) execTimeout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(res.Stdout) > 0
+		return k.wrote(t, req.Ref)
 	})
 	if res.Stop != backend.StopTimeout || res.ExitCode != -1 || string(res.Stdout) != "begun" {
 		t.Errorf("stop %q, status %d, stdout %q", res.Stop, res.ExitCode, res.Stdout)
