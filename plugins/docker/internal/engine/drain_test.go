@@ -15,8 +15,16 @@ import (
 func TestDrain(t *testing.T) {
 	begin := func(t *testing.T, write func(net.Conn)) *Stream {
 		ours, theirs := net.Pipe()
-		t.Cleanup(func() { _ = ours.Close(); _ = theirs.Close() })
-		go write(theirs)
+		written := make(chan struct{})
+		t.Cleanup(func() {
+			_ = ours.Close()
+			_ = theirs.Close()
+			<-written // a writer that still sleeps is not left in the bubble
+		})
+		go func() {
+			defer close(written)
+			write(theirs)
+		}()
 		s := &Stream{conn: ours, r: ours}
 		s.drain()
 		return s
