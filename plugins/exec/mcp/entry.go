@@ -262,16 +262,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 
 const sessionHeader = "Mcp-Session-Id"
 
-// begin answers a request that may make a session. They are made one by one for each
-// caller, so that their number is what it seems.
+// begin answers a request that may make a session.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, own *owned) {
-	own.creating.Lock()
-	defer own.creating.Unlock()
-	if !s.owners.room(own) {
+	if !s.owners.begin(own, func() { s.stateful.ServeHTTP(w, r) }) {
 		s.refuse(w, r, busy("too many sessions, and none of yours is unused"))
-		return
 	}
-	s.stateful.ServeHTTP(w, r)
 }
 
 // caller implements tools.caller: calls act with the headers of the request that brought

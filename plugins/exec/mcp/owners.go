@@ -54,16 +54,26 @@ type owned struct {
 	under  underWay // guarded by owners.mu
 	// calls are places for tool calls.
 	calls chan struct{}
-	// creating is held while a session is counted and made.
+	// creating is held while a session is counted, until the library has asked for its
+	// id, and birth is of who holds it.
 	creating sync.Mutex
-	// uses are of sessions, by their ids, guarded by owners.mu.
-	uses map[string]*use
+	birth    *birth
+	// births are requests that may make a session, or made one and are still answered;
+	// uses are of sessions, by their ids. Both are guarded by owners.mu.
+	births int
+	uses   map[string]*use
+}
+
+// birth is a place for a session that a request makes.
+type birth struct {
+	made *use // nil before
 }
 
 // use is how much of a session is used.
 type use struct {
 	now   int    // requests and streams under way
 	last  uint64 // when the last one ended, by owners.ends
+	new   bool   // counted as a birth
 	ended bool   // to make room
 }
 
@@ -125,14 +135,44 @@ func (w *owners) enter(who owner, stream bool, id string) (own *owned, leave fun
 	}, nil
 }
 
-// began is the id of a session that is being made, by a caller whose creating is held.
+// began is the id of a session that is being made, by who holds the caller's creating. The
+// library asks for it before it waits for anybody.
 func (w *owners) began(who owner, own *owned) string {
 	id := w.mint(who)
+	defer own.creating.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ends++
-	own.uses[id] = &use{last: w.ends}
+	u := &use{last: w.ends, new: true}
+	own.uses[id], own.birth.made, own.birth = u, u, nil
 	return id
+}
+
+// begin has a request of a caller make a session if there is room for one: sessions are
+// made one by one for each caller, and counted from before they are made. How long the
+// answer takes keeps nobody else from beginning.
+func (w *owners) begin(own *owned, serve func()) bool {
+	own.creating.Lock()
+	b := new(birth)
+	if !w.room(own) {
+		own.creating.Unlock()
+		return false
+	}
+	own.birth = b
+	defer func() {
+		w.mu.Lock()
+		own.births--
+		if b.made != nil {
+			b.made.new = false
+		}
+		w.mu.Unlock()
+		if b.made == nil {
+			own.birth = nil
+			own.creating.Unlock()
+		}
+	}()
+	serve()
+	return true
 }
 
 // prune forgets callers who have nothing, once there are many.
@@ -147,10 +187,13 @@ func (w *owners) prune() {
 	}
 }
 
+// sessions counts a caller's, with those that are being made. owners.mu is held.
 func (o *owned) sessions() int {
-	n := 0
-	for range o.lasting() {
-		n++
+	n := o.births
+	for id := range o.lasting() {
+		if u := o.uses[id]; u == nil || !u.new && !u.ended {
+			n++
+		}
 	}
 	return n
 }
@@ -167,9 +210,10 @@ func (o *owned) lasting() iter.Seq2[string, *sdk.ServerSession] {
 	}
 }
 
-// room reports whether a caller, whose creating is held, may have a further session. At
-// a bound it ends the one of theirs that was unused for longest: clients that never end
-// a session would otherwise be shut out until theirs are idle for too long.
+// room takes a place for a further session of a caller, whose creating is held, and
+// reports whether there was one. At a bound it ends the one of theirs that was unused for
+// longest: clients that never end a session would otherwise be shut out until theirs are
+// idle for too long.
 func (w *owners) room(own *owned) bool {
 	w.mu.Lock()
 	all, theirs := 0, 0
@@ -179,26 +223,34 @@ func (w *owners) room(own *owned) bool {
 			theirs += n
 		}
 	}
+	mine := own.sessions()
 	uses := make(map[string]*use)
 	var oldest *use
 	var end *sdk.ServerSession
+	for id, u := range own.uses {
+		if u.new {
+			uses[id] = u
+		}
+	}
 	for id, s := range own.lasting() {
 		u := own.uses[id]
 		if u == nil || u.ended {
 			continue
 		}
 		uses[id] = u
-		if u.now == 0 && (oldest == nil || u.last < oldest.last) {
+		if u.now == 0 && !u.new && (oldest == nil || u.last < oldest.last) {
 			oldest, end = u, s
 		}
 	}
 	own.uses = uses // those that are gone need none
-	if len(uses) < w.o.Sessions && theirs < w.o.TenantSessions && all < w.o.AllSessions {
+	if mine < w.o.Sessions && theirs < w.o.TenantSessions && all < w.o.AllSessions {
+		own.births++
 		w.mu.Unlock()
 		return true
 	}
 	if oldest != nil {
 		oldest.ended = true
+		own.births++
 	}
 	w.mu.Unlock()
 	if end == nil {

@@ -30,7 +30,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// alone mounts a server for one caller.
+// alone mounts a server for the users of one organisation.
 type alone struct {
 	mux     *http.ServeMux
 	closers []func(context.Context) error
@@ -39,7 +39,7 @@ type alone struct {
 func (a *alone) Prefixes(...string) {}
 func (a *alone) Handle(pattern string, h http.Handler, _ func(http.ResponseWriter, *http.Request, *host.HTTPError)) {
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(host.WithPrincipal(r.Context(), host.Principal{Org: "o", User: "u", Via: host.ViaBearer})))
+		h.ServeHTTP(w, r.WithContext(host.WithPrincipal(r.Context(), host.Principal{Org: "o", User: r.Header.Get("X-User"), Via: host.ViaBearer})))
 	})
 }
 func (a *alone) Intercept(func(http.ResponseWriter, *http.Request) bool) {}

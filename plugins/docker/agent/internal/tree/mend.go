@@ -189,11 +189,11 @@ func (f *FS) Usage(ctx context.Context, root string) (bytes, n int64) {
 }
 
 func usage(ctx context.Context, d *os.File, depth int, bytes, n *int64) {
-	for {
+	for ctx.Err() == nil { // a program may fill it all the while
 		names, err := d.ReadDir(1000)
 		for _, de := range names {
 			st, err := lstat(int(d.Fd()), de.Name())
-			if err != nil || ctx.Err() != nil {
+			if err != nil {
 				continue
 			}
 			switch st.Mode & unix.S_IFMT {
@@ -201,7 +201,10 @@ func usage(ctx context.Context, d *os.File, depth int, bytes, n *int64) {
 				*bytes += st.Blocks * 512
 				*n++
 			case unix.S_IFDIR:
-				if sub, err := openDir(int(d.Fd()), de.Name()); err == nil && depth < mendDepth {
+				if depth >= mendDepth {
+					continue
+				}
+				if sub, err := openDir(int(d.Fd()), de.Name()); err == nil {
 					usage(ctx, sub, depth+1, bytes, n)
 					_ = sub.Close()
 				}
