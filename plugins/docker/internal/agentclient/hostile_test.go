@@ -3,6 +3,7 @@ package agentclient_test
 import (
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -276,18 +277,18 @@ func TestManyRuns(t *testing.T) {
 	_, c := sandbox(t, options{pids: 512})
 	ctx := t.Context()
 	run(t, c, script("true"))
-	quiet := func() (last agentclient.Status) {
+	quiet := func(goroutines, descriptors int) (last agentclient.Status) {
 		t.Helper()
-		eventually(func() bool { // launchers are made again in the background
+		eventually(func() bool { // launchers are made again, and connections end, in the background
 			var err error
 			if last, err = c.Status(ctx); err != nil {
 				t.Fatal(err)
 			}
-			return last.Children == 2 && last.Busy == 0
+			return last.Children == 2 && last.Busy == 0 && last.Goroutines <= goroutines && last.Descriptors <= descriptors
 		})
 		return last
 	}
-	before := quiet()
+	before := quiet(math.MaxInt, math.MaxInt)
 	for range 3 {
 		var wg sync.WaitGroup
 		for i := range 100 {
@@ -308,7 +309,7 @@ func TestManyRuns(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	after := quiet()
+	after := quiet(before.Goroutines, before.Descriptors)
 	t.Logf("before %+v, after %+v", before, after)
 	if after.Children != 2 || after.Busy != 0 || after.Goroutines > before.Goroutines || after.Descriptors > before.Descriptors {
 		t.Error("something stays")
