@@ -28,7 +28,8 @@ try { intdiv(1, 0); } catch (DivisionByZeroError $e) { echo get_class($e), "\n";
 usort($words, fn($a, $b) => strcmp(strrev($a), strrev($b))); echo $words[5], " ", count($words), "\n";
 `
 
-// TestPHP runs a script on PHP, as it is and metered.
+// TestPHP runs a script on PHP, as it is and metered. As it is it runs in wazero's
+// interpreter: to compile it once more takes half a minute.
 func TestPHP(t *testing.T) {
 	module := pack(t, phpFile)
 	dir := t.TempDir()
@@ -43,7 +44,7 @@ func TestPHP(t *testing.T) {
 		}
 		return text, fuel
 	}
-	plain := newCommand(t, rewrite(t, module, Options{Custom: DropCustom}).Module, wazero.NewRuntimeConfig())
+	plain := newCommand(t, rewrite(t, module, Options{Custom: DropCustom}).Module, wazero.NewRuntimeConfigInterpreter())
 	want, _ := run(plain, 0)
 	if !strings.Contains(want, "DivisionByZeroError") {
 		t.Fatal(want)
@@ -76,11 +77,11 @@ out.inspect
 // TestRuby evaluates a script on Ruby, which is a library with an interface of its own.
 func TestRuby(t *testing.T) {
 	module := pack(t, rubyFile)
-	want, _ := evaluateRuby(t, newRuby(t, rewrite(t, module, Options{Custom: DropCustom}).Module), 0)
+	want, _ := evaluateRuby(t, newRuby(t, rewrite(t, module, Options{Custom: DropCustom}).Module, wazero.NewRuntimeConfigInterpreter()), 0)
 	if !strings.Contains(want, ":done") {
 		t.Fatalf("as it is: %s", want)
 	}
-	metered := newRuby(t, rewrite(t, module, Options{Fuel: &Fuel{}, Custom: DropCustom}).Module)
+	metered := newRuby(t, rewrite(t, module, Options{Fuel: &Fuel{}, Custom: DropCustom}).Module, wazero.NewRuntimeConfig())
 	var fuel []int64
 	for _, slice := range []int64{1 << 20, 50_000} {
 		got, used := evaluateRuby(t, metered, slice)
@@ -95,10 +96,10 @@ func TestRuby(t *testing.T) {
 	t.Logf("%d units for %s", fuel[0], want)
 }
 
-// newRuby compiles Ruby and provides what it imports.
-func newRuby(t *testing.T, module []byte) *command {
+// newRuby makes Ruby and provides what it imports.
+func newRuby(t *testing.T, module []byte, config wazero.RuntimeConfig) *command {
 	t.Helper()
-	c := newCommand(t, module, wazero.NewRuntimeConfig())
+	c := newCommand(t, module, config)
 	hosts := map[string]wazero.HostModuleBuilder{}
 	for _, f := range c.compiled.ImportedFunctions() {
 		from, name, _ := f.Import()
