@@ -112,9 +112,11 @@ func (f *follower) begin(ctx context.Context, stay func() bool) error {
 var errNoEnd = errors.New("the stream ended before the program did")
 
 // next returns the next event but for keep-alives. Whatever ends the stream is an
-// error, also its orderly end.
+// error, also its orderly end. The time of whoever takes events is no silence.
 func (f *follower) next() (*processpb.ProcessEvent, error) {
+	defer f.silence.Stop()
 	for {
+		f.silence.Reset(f.c.opts.Silence)
 		e, err := f.receive()
 		if e == nil {
 			switch {
@@ -125,7 +127,6 @@ func (f *follower) next() (*processpb.ProcessEvent, error) {
 			}
 			return nil, err
 		}
-		f.silence.Reset(f.c.opts.Silence)
 		if e.GetKeepalive() == nil {
 			return e, nil
 		}

@@ -77,10 +77,12 @@ func (c *Client) get(ctx context.Context, b *box, op, p string) (*reader, error)
 	}
 	r := &reader{c: c, op: op, body: res.Body, ctx: ctx, cancel: cancel, size: res.ContentLength, left: res.ContentLength}
 	r.silence = time.AfterFunc(c.opts.Silence, func() { cancel(errSilent) })
+	r.silence.Stop()
 	return r, nil
 }
 
-// reader is the content of a file. It fails when it ends early or stalls.
+// reader is the content of a file. It fails when it ends early or stalls; the time
+// between two Reads is its reader's own.
 type reader struct {
 	c          *Client
 	op         string
@@ -93,6 +95,7 @@ type reader struct {
 
 func (r *reader) Read(p []byte) (int, error) {
 	r.silence.Reset(r.c.opts.Silence)
+	defer r.silence.Stop()
 	n, err := r.body.Read(p)
 	r.left -= int64(n)
 	switch {

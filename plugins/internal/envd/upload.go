@@ -127,7 +127,7 @@ func (c *Client) post(ctx context.Context, op string, b *box, path string, body 
 	return nil
 }
 
-// progress says that an upload goes on.
+// progress says that an upload goes on. Waiting for the content is not the daemon's silence.
 type progress struct {
 	r       io.Reader
 	silence *time.Timer
@@ -135,6 +135,7 @@ type progress struct {
 }
 
 func (p *progress) Read(b []byte) (int, error) {
+	p.silence.Stop()
 	n, err := p.r.Read(b)
 	p.silence.Reset(p.limit)
 	return n, err

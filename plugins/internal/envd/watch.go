@@ -51,16 +51,16 @@ func (c *Client) Watch(ctx context.Context, ref backend.Ref, root string, recurs
 		defer s.Close()
 		for s.Receive() {
 			begun = true
-			silence.Reset(c.opts.Silence)
+			silence.Stop() // what the listener does is not the daemon's silence
 			e := s.Msg().GetFilesystem()
 			word := ops[e.GetType()]
 			p := path.Join(root, e.GetName())
-			if word == "" || backend.CheckPath(p) != nil || !backend.Within(root, p) {
-				continue
+			if word != "" && backend.CheckPath(p) == nil && backend.Within(root, p) {
+				if heard = fn(backend.WatchEvent{Path: p, Op: word}); heard != nil {
+					return nil
+				}
 			}
-			if heard = fn(backend.WatchEvent{Path: p, Op: word}); heard != nil {
-				return nil
-			}
+			silence.Reset(c.opts.Silence)
 		}
 		switch {
 		case ctx.Err() != nil:
