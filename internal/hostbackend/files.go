@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/changes"
 )
 
 // maxWrite is what WriteOptions.MaxBytes means by zero.
@@ -135,43 +136,14 @@ func (b *Backend) ReadFile(ctx context.Context, ref backend.Ref, p string) (io.R
 	if err != nil {
 		return nil, backend.Entry{}, err
 	}
-	for {
-		f, info, err := x.open(name)
-		switch {
-		case errors.Is(err, errReplaced):
-			continue
-		case err != nil:
-			return nil, backend.Entry{}, fileError(op, err)
-		}
-		return f, entryOf(p, info), nil
+	f, info, err := changes.OpenRegular(x.root, name)
+	switch {
+	case errors.Is(err, changes.ErrNotRegular):
+		return nil, backend.Entry{}, backend.Errorf(backend.KindInvalidRequest, op, "not a regular file")
+	case err != nil:
+		return nil, backend.Entry{}, fileError(op, err)
 	}
-}
-
-// errReplaced says that a name stood for another file a moment ago.
-var errReplaced = errors.New("replaced meanwhile")
-
-// open opens the very file that a name stands for, no link.
-func (x *box) open(name string) (*os.File, fs.FileInfo, error) {
-	before, err := x.root.Lstat(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !before.Mode().IsRegular() {
-		return nil, nil, backend.Errorf(backend.KindInvalidRequest, "ReadFile", "not a regular file")
-	}
-	f, err := x.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !os.SameFile(before, info) {
-		err = errReplaced
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
+	return f, entryOf(p, info), nil
 }
 
 func (b *Backend) file(ctx context.Context, op string, ref backend.Ref, p string) (*box, string, error) {

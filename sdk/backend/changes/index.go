@@ -226,9 +226,6 @@ func vanished(root *os.Root, p string, d fs.DirEntry, err error) bool {
 	return again != nil || d == nil || info.Mode().Type() != d.Type()
 }
 
-// ErrNotRegular says that a path is no regular file.
-var ErrNotRegular = errors.New("not a regular file")
-
 func (x *Index) look(ctx context.Context, root *os.Root, rel string, maxBytes int64) (File, indexed, error) {
 	info, err := root.Lstat(rel)
 	if err != nil {
@@ -249,31 +246,22 @@ func (x *Index) look(ctx context.Context, root *os.Root, rel string, maxBytes in
 		return f, indexed{}, nil
 	}
 	started, moment := time.Now().UnixNano(), x.now()
-	sum, info, err := digest(ctx, root, rel, info, maxBytes)
+	sum, info, err := digest(ctx, root, rel, maxBytes)
 	if err != nil {
 		return File{}, indexed{}, err
 	}
-	f.Stamp, f.SHA256 = StampOf(info), sum
+	f.Stamp, f.Mode, f.SHA256 = StampOf(info), uint32(info.Mode().Perm()), sum
 	return f, indexed{Stamp: f.Stamp, Read: started, Moment: moment, SHA256: sum}, nil
 }
 
-// digest reads the very file that was looked at: a name may be pointed at
-// something else at any moment.
-//
-// The digest of a file that grew beyond maxBytes is empty.
-func digest(ctx context.Context, root *os.Root, rel string, want fs.FileInfo, maxBytes int64) (string, fs.FileInfo, error) {
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block
+// digest reads a regular file, and says what it was then. The digest of a file that has
+// more than maxBytes is empty.
+func digest(ctx context.Context, root *os.Root, rel string, maxBytes int64) (string, fs.FileInfo, error) {
+	f, info, err := OpenRegular(root, rel)
 	if err != nil {
 		return "", nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", nil, err
-	}
-	if !info.Mode().IsRegular() || !os.SameFile(want, info) {
-		return "", nil, ErrNotRegular
-	}
 	h := sha256.New()
 	n, err := copyContext(ctx, h, io.LimitReader(f, maxBytes+1))
 	if err != nil || n > maxBytes {

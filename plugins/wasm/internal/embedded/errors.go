@@ -9,6 +9,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/changes"
 )
 
 // sandboxError types an error about a sandbox as a whole. What is not proof of
@@ -65,7 +66,7 @@ func fileError(op, path string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		// No fault of the sandbox, so nothing that its user could do.
 		kind, subject, reason = backend.KindCapacity, backend.SubjectSandbox, errors.New("the machine's storage is full")
-	case errors.Is(err, errNotFile), errors.Is(err, errNotDir), errors.Is(err, errTooLarge), errors.Is(err, syscall.EISDIR),
+	case errors.Is(err, changes.ErrNotRegular), errors.Is(err, errNotDir), errors.Is(err, errTooLarge), errors.Is(err, syscall.EISDIR),
 		errors.Is(err, rootfs.ErrPath), errors.Is(err, rootfs.ErrIsDir), errors.Is(err, rootfs.ErrNotDir):
 		kind = backend.KindInvalidRequest
 	case isEscape(err):
@@ -85,7 +86,6 @@ func fileError(op, path string, err error) error {
 }
 
 var (
-	errNotFile  = errors.New("not a regular file")
 	errNotDir   = errors.New("not a directory")
 	errTooLarge = errors.New("larger than allowed")
 )

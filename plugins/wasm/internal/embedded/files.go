@@ -81,7 +81,7 @@ func (b *Backend) ReadFile(_ context.Context, ref backend.Ref, p string) (io.Rea
 	if err != nil {
 		return nil, backend.Entry{}, err
 	}
-	f, info, err := openRegular(sb.Data, rel)
+	f, info, err := changes.OpenRegular(sb.Data, rel)
 	if err != nil {
 		sb.Release()
 		return nil, backend.Entry{}, fileError(op, p, err)
@@ -101,31 +101,6 @@ func (f *heldFile) Close() error {
 		f.sb.Release()
 	}
 	return err
-}
-
-// openRegular opens the very file that its name stood for when it was looked
-// at: not a link, not a pipe that would block, and nothing that replaced it.
-func openRegular(root *os.Root, rel string) (*os.File, fs.FileInfo, error) {
-	want, err := root.Lstat(rel)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !want.Mode().IsRegular() {
-		return nil, nil, errNotFile
-	}
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !os.SameFile(want, info) {
-		err = errNotFile
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
 }
 
 // ListDir lists one directory.

@@ -14,6 +14,7 @@ import (
 	"github.com/caisson-run/caisson/plugins/wasm/internal/rootfs"
 	"github.com/caisson-run/caisson/plugins/wasm/internal/store"
 	"github.com/caisson-run/caisson/sdk/backend"
+	"github.com/caisson-run/caisson/sdk/backend/changes"
 )
 
 // WriteFile replaces a regular file as a whole or not at all.
@@ -36,7 +37,7 @@ func (b *Backend) WriteFile(ctx context.Context, ref backend.Ref, p string, opts
 // is refused before it is stored, whatever its length was said to be.
 func place(ctx context.Context, sb *store.Sandbox, rel string, opts backend.WriteOptions, r io.Reader) (_ backend.Entry, err error) {
 	if rel == "." {
-		return backend.Entry{}, errNotFile
+		return backend.Entry{}, changes.ErrNotRegular
 	}
 	dir, work := sb.Staged()
 	f, err := os.CreateTemp(dir, "put-*")

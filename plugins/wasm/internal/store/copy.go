@@ -69,8 +69,21 @@ func (c *copier) dir(dst, src *os.Root, at string, depth int) error {
 	}
 }
 
-// entry copies one name.
+// looks is how often a name is looked at that stands for something else each time.
+const looks = 100
+
+// entry copies what one name stands for; what takes its place meanwhile is copied instead.
 func (c *copier) entry(dst, src *os.Root, to *os.File, at, name string, depth int) error {
+	for range looks {
+		if err := c.once(dst, src, to, at, name, depth); !errors.Is(err, errChanged) {
+			return err
+		}
+		c.entries--
+	}
+	return nil
+}
+
+func (c *copier) once(dst, src *os.Root, to *os.File, at, name string, depth int) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
@@ -100,10 +113,7 @@ func (c *copier) entry(dst, src *os.Root, to *os.File, at, name string, depth in
 			break
 		}
 		err = dst.Symlink(target, name)
-	default:
-		err = errChanged
-	}
-	if errors.Is(err, errChanged) { // no longer what was looked at, or no file
+	default: // no file
 		c.entries--
 		return nil
 	}
@@ -113,8 +123,8 @@ func (c *copier) entry(dst, src *os.Root, to *os.File, at, name string, depth in
 	return setTimes(to, name, info)
 }
 
-// errChanged says that a name stands for something else by now, or for something
-// that is not copied.
+// errChanged says that a name stands for something else by now, and that nothing was
+// copied.
 var errChanged = errors.New("changed meanwhile")
 
 func (c *copier) subdir(dst, src *os.Root, p, name string, info fs.FileInfo, depth int) error {
