@@ -55,25 +55,20 @@ type owned struct {
 	// calls are places for tool calls.
 	calls chan struct{}
 	// creating is held while a session is counted, until the library has asked for its
-	// id, and birth is of who holds it.
+	// id, and birth is then the session's use.
 	creating sync.Mutex
-	birth    *birth
+	birth    *use
 	// births are requests that may make a session, or made one and are still answered;
 	// uses are of sessions, by their ids. Both are guarded by owners.mu.
 	births int
 	uses   map[string]*use
 }
 
-// birth is a place for a session that a request makes.
-type birth struct {
-	made *use // nil before
-}
-
 // use is how much of a session is used.
 type use struct {
 	now   int    // requests and streams under way
 	last  uint64 // when the last one ended, by owners.ends
-	new   bool   // counted as a birth
+	new   bool   // has an id, and is still counted as a birth
 	ended bool   // to make room
 }
 
@@ -143,8 +138,8 @@ func (w *owners) began(who owner, own *owned) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ends++
-	u := &use{last: w.ends, new: true}
-	own.uses[id], own.birth.made, own.birth = u, u, nil
+	own.birth.last, own.birth.new = w.ends, true
+	own.uses[id] = own.birth
 	return id
 }
 
@@ -153,23 +148,20 @@ func (w *owners) began(who owner, own *owned) string {
 // answer takes keeps nobody else from beginning.
 func (w *owners) begin(own *owned, serve func()) bool {
 	own.creating.Lock()
-	b := new(birth)
 	if !w.room(own) {
 		own.creating.Unlock()
 		return false
 	}
-	own.birth = b
+	u := new(use)
+	own.birth = u
 	defer func() {
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		own.births--
-		if b.made != nil {
-			b.made.new = false
-		}
-		w.mu.Unlock()
-		if b.made == nil {
-			own.birth = nil
+		if !u.new { // the library did not ask
 			own.creating.Unlock()
 		}
+		u.new = false
 	}()
 	serve()
 	return true
@@ -216,14 +208,13 @@ func (o *owned) lasting() iter.Seq2[string, *sdk.ServerSession] {
 // idle for too long.
 func (w *owners) room(own *owned) bool {
 	w.mu.Lock()
-	all, theirs := 0, 0
+	all, theirs, mine := 0, 0, own.sessions()
 	for _, o := range w.all {
 		n := o.sessions()
 		if all += n; o.org == own.org {
 			theirs += n
 		}
 	}
-	mine := own.sessions()
 	uses := make(map[string]*use)
 	var oldest *use
 	var end *sdk.ServerSession
